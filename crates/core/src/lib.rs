@@ -35,6 +35,7 @@ pub mod rng;
 pub mod select;
 pub mod set;
 pub mod shape;
+pub mod shared;
 pub mod split;
 pub mod stripe;
 pub mod units;

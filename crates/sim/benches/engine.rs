@@ -46,7 +46,7 @@ fn link(scenario: &mut Scenario, from: u32, to: u32, rate: u64, delay: Span, que
         name: format!("l{number}"),
         from,
         to,
-        profile: Profile { queue: Limit::Bytes(queue), ..Profile::new(Rate::from_bits_per_sec(rate), delay) },
+        profile: Profile { queue: Limit::Bytes(queue), ..Profile::new(Rate::from_bits_per_sec(rate), delay) }.into(),
         framing: Framing::None,
         card: Card::default(),
         medium: None,

@@ -6,7 +6,9 @@
 //!
 //! Datagram sources need none of this: the world asks a [`Source`](crate::traffic::Source) for its next packet.
 
-use crate::packet::{Body, Packet};
+pub use crate::packet::Outgoing;
+
+use crate::packet::Packet;
 use crate::results::{CallResult, GameResult, TcpResult, Transfers, VideoResult};
 use fairspan_core::units::Time;
 
@@ -77,17 +79,4 @@ pub trait Endpoint: std::fmt::Debug + Send {
 pub struct Handled {
     /// The packet did not come next in its stream: hosts may pay for that.
     pub out_of_order: bool,
-}
-
-/// A packet that an endpoint sends.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Outgoing {
-    /// From the flow's receiver to its sender.
-    pub reverse: bool,
-    /// Which connection of the flow, from 0.
-    pub connection: u32,
-    /// Length of the IP packet.
-    pub size: u32,
-    /// What it is.
-    pub body: Body,
 }

@@ -15,6 +15,7 @@ use fairspan_core::ring::algorithm::Algorithm;
 use fairspan_core::ring::topology::UNIT_WEIGHT;
 use fairspan_core::ring::{Class, Ringlet};
 use fairspan_core::select::Settings;
+use fairspan_core::shared::Shared;
 use fairspan_core::split;
 use fairspan_core::units::{Bytes, Rate, Span, Time};
 use std::sync::Arc;
@@ -170,7 +171,7 @@ pub struct Link {
     /// Where it ends.
     pub to: u32,
     /// Rate, delay, jitter, loss, outages, capacity over time: core's link, which the live emulator runs too.
-    pub profile: Profile,
+    pub profile: Shared<Profile>,
     /// Bytes that each packet has on this link beyond its IP length.
     pub framing: Framing,
     /// What its ends' processors spend on each of its packets beyond their own cost; nodes without one spend nothing.

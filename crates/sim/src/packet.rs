@@ -27,7 +27,7 @@ pub struct Packet {
 }
 
 /// What a packet carries.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Body {
     /// A datagram: nothing but its length matters.
     Datagram,
@@ -36,4 +36,17 @@ pub enum Body {
     /// A frame of a bond: the number of its content with the bond (`bond`). Its `flow` numbers the bond,
     /// behind all flows, and `reverse` says that end 1 sent it.
     Frame(u32),
+}
+
+/// A packet that an end of a flow sends, before it has a number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outgoing {
+    /// From the flow's receiver to its sender.
+    pub reverse: bool,
+    /// Which connection of the flow, from 0.
+    pub connection: u32,
+    /// Length of the IP packet.
+    pub size: u32,
+    /// What it is.
+    pub body: Body,
 }

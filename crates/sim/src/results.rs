@@ -88,18 +88,18 @@ pub struct FlowResult {
     /// RFC 3550's J at the end, in seconds: the moving average over the last of these differences.
     pub jitter_estimate: Option<f64>,
     /// Where asked for.
-    pub reordering: Option<Reordering>,
+    pub reordering: Option<Box<Reordering>>,
     /// Of a TCP flow.
     pub tcp: Option<TcpResult>,
     /// Completed transfers or requests, and their durations, where the traffic has any.
-    pub transfers: Option<Transfers>,
+    pub transfers: Option<Box<Transfers>>,
     /// Of a video.
-    pub video: Option<VideoResult>,
+    pub video: Option<Box<VideoResult>>,
     /// Of a call.
-    pub call: Option<CallResult>,
+    pub call: Option<Box<CallResult>>,
     /// Of a game.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub game: Option<GameResult>,
+    pub game: Option<Box<GameResult>>,
     /// Longest time without a delivery to the application after the first outage of the scenario began; `None`: there was no outage in the
     /// measured time, or nothing was delivered before it.
     pub failover: Option<f64>,

@@ -401,7 +401,7 @@ mod tests {
             let segment = Segment { sequence, acknowledgment, length, flags: Flags(flags & 0x1ff), window, urgent, mark, options };
             let size = 20 + segment.header_length() + length;
             let body = Body::Segment(segment);
-            let packet = Packet { flow, reverse, number, size, created: Time::ZERO, connection, step: 0, dscp: 46, body: body.clone() };
+            let packet = Packet { flow, reverse, number, size, created: Time::ZERO, connection, step: 0, dscp: 46, body };
             let mut bytes = vec![];
             encode(&packet, &mut bytes);
             prop_assert_eq!(bytes.len(), size as usize);
@@ -418,7 +418,7 @@ mod tests {
         #[test]
         fn datagrams_survive(size in 20u32..65_536, flow in 0..MOST_FLOWS, reverse: bool, connection in 0u32..PORTS) {
             let body = Body::Datagram;
-            let packet = Packet { flow, reverse, number: 9, size, created: Time::ZERO, connection, step: 0, dscp: 46, body: body.clone() };
+            let packet = Packet { flow, reverse, number: 9, size, created: Time::ZERO, connection, step: 0, dscp: 46, body };
             let mut bytes = vec![];
             encode(&packet, &mut bytes);
             let connection = if size < 28 { 0 } else { connection };

@@ -88,7 +88,7 @@ macro_rules! laws {
             pub const EXPECTED: &'static str = offer!($($name),*);
         }
 
-        /// The state of whichever law a [`Config`] names.
+        /// The state of whichever law a [`Config`] names. A large state lies elsewhere: who has Reno, or does not send at all, pays for no other.
         #[derive(Clone, Debug)]
         pub enum AnyLaw {
             $($(#[doc = $doc])* $law($state),)*
@@ -172,23 +172,23 @@ laws! {
     Reno = "reno": Windowed<Reno> =
         |config| Windowed::new(&config.window, Reno::new(config.window.segment, config.window.counting));
     /// RFC 9438.
-    Cubic = "cubic": Windowed<Cubic> =
-        |config| Windowed::new(&config.window, Cubic::new(config.window.segment, config.cubic));
+    Cubic = "cubic": Box<Windowed<Cubic>> =
+        |config| Box::new(Windowed::new(&config.window, Cubic::new(config.window.segment, config.cubic)));
     /// By delay, with probing for bandwidth: for paths within a site. A loss is not a sign of congestion.
     Delay = "delay": Delay = |config| Delay::new(&config.window);
     /// By a model of the path, its rate and its queue, probed in turn: for paths of which nothing is known. A loss is not a sign of congestion.
-    Probe = "probe": Probe = |config| Probe::new(&config.window);
+    Probe = "probe": Box<Probe> = |config| Box::new(Probe::new(&config.window));
     /// Brakmo and Peterson 1995: two to four packets in the queue, found by the delay.
-    Vegas = "vegas": Windowed<Vegas> = |config| Windowed::new(&config.window, Vegas::new(config.window.segment));
+    Vegas = "vegas": Box<Windowed<Vegas>> = |config| Box::new(Windowed::new(&config.window, Vegas::new(config.window.segment)));
     /// draft-irtf-iccrg-ledbat-plus-plus: for what has time, behind everything else.
-    LedbatPlusPlus = "ledbat++": Ledbat = |config| Ledbat::new(&config.window);
+    LedbatPlusPlus = "ledbat++": Box<Ledbat> = |config| Box::new(Ledbat::new(&config.window));
     /// RFC 8257: the window shrinks by as much as is marked (ECN). Without marks it is Reno.
-    Dctcp = "dctcp": Windowed<Dctcp> =
-        |config| Windowed::new(&config.window, Dctcp::new(config.window.segment, config.window.counting));
+    Dctcp = "dctcp": Box<Windowed<Dctcp>> =
+        |config| Box::new(Windowed::new(&config.window, Dctcp::new(config.window.segment, config.window.counting)));
     /// draft-ietf-ccwg-bbr, version 3: by a model of the path; losses bound how much is under way.
-    Bbr = "bbr": Bbr = |config| Bbr::new(&config.window);
+    Bbr = "bbr": Box<Bbr> = |config| Box::new(Bbr::new(&config.window));
     /// draft-briscoe-iccrg-prague-congestion-control: as DCTCP, for the internet with L4S (ECN). Without marks it is Reno.
-    Prague = "prague": Windowed<Prague> = |config| Windowed::new(&config.window, Prague::new(config.window.segment));
+    Prague = "prague": Box<Windowed<Prague>> = |config| Box::new(Windowed::new(&config.window, Prague::new(config.window.segment)));
 }
 
 #[cfg(test)]

@@ -21,6 +21,7 @@ use super::capacity::{Capacity, OPPORTUNITY};
 use super::profile::{DuringOutage, Loss, Profile, ProfileError, Spell, outage_at};
 use crate::buffer::{Limit, Reason};
 use crate::rng::Rng;
+use crate::shared::Shared;
 use crate::units::{Span, Time};
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -106,7 +107,7 @@ pub struct Schedule {
 /// What a frame needs only where its link is more than a constant rate and delay.
 #[derive(Clone, Debug)]
 struct Rest {
-    profile: Profile,
+    profile: Shared<Profile>,
     rng: Rng,
     /// The Gilbert model's state.
     bad: bool,
@@ -120,7 +121,8 @@ impl Schedule {
     ///
     /// # Errors
     /// Those of [`Profile::check`].
-    pub fn new(profile: Profile, seed: u64) -> Result<Schedule, ProfileError> {
+    pub fn new(profile: impl Into<Shared<Profile>>, seed: u64) -> Result<Schedule, ProfileError> {
+        let profile = profile.into();
         profile.check()?;
         let holds = profile.during_outage == DuringOutage::Hold && !profile.outages.is_empty();
         let steady = match profile.capacity {

@@ -16,6 +16,7 @@ use super::profile::{Profile, ProfileError};
 use super::schedule::{Drop, Passage, Schedule};
 use crate::buffer::{Limit, Reason};
 use crate::queue::{Admit, Entry, Parcel, Queue};
+use crate::shared::Shared;
 use crate::units::{Bytes, FlowNumber, Span, Time};
 use alloc::boxed::Box;
 
@@ -49,7 +50,8 @@ impl<P: Parcel> Server<P> {
     ///
     /// # Errors
     /// Those of [`Profile::check`].
-    pub fn new(profile: Profile, seed: u64, key: u64) -> Result<Server<P>, ProfileError> {
+    pub fn new(profile: impl Into<Shared<Profile>>, seed: u64, key: u64) -> Result<Server<P>, ProfileError> {
+        let profile = profile.into();
         if !profile.queue_config().is_plain() {
             return Server::holding(profile, seed, key);
         }
@@ -60,7 +62,8 @@ impl<P: Parcel> Server<P> {
     ///
     /// # Errors
     /// Those of [`Profile::check`].
-    pub fn holding(profile: Profile, seed: u64, key: u64) -> Result<Server<P>, ProfileError> {
+    pub fn holding(profile: impl Into<Shared<Profile>>, seed: u64, key: u64) -> Result<Server<P>, ProfileError> {
+        let profile = profile.into();
         let config = profile.queue_config();
         let schedule = Schedule::new(profile, seed)?;
         let queue = Queue::new(&config, key).map_err(ProfileError::from)?;

@@ -285,7 +285,7 @@ mod tests {
         for (body, size) in [(Body::Datagram, 1500), (Body::Segment(syn), 40), (Body::Segment(Segment::default()), 40)]
         {
             for extent in [Extent::Read, Extent::Headers, Extent::All] {
-                let mut frame = Frame::new(&packet(body.clone(), size), None, 0, &ledger, extent);
+                let mut frame = Frame::new(&packet(body, size), None, 0, &ledger, extent);
                 let before = frame.bytes().to_vec();
                 assert_eq!(before.len() == size as usize, extent == Extent::All || size == 40);
                 for head in [2, 12, 32] {

@@ -7,7 +7,7 @@
 use super::{Bond, Output as Wanted};
 use crate::engine::event::Event;
 use crate::engine::log::What;
-use crate::engine::pool::Handle;
+use crate::engine::pool::{Content, Handle, Slot};
 use crate::error::WorldError;
 use crate::model::Scenario;
 use crate::node::timer::Timer;
@@ -166,7 +166,9 @@ impl Node for Joined {
             return self.touched(port as usize);
         };
         let (channel, end) = ((frame / 2) as u8, (frame % 2) as usize);
-        let Body::Frame(content) = here.engine.pool[handle].body else { return Next::Only(Output::Dropped(handle)) };
+        let Content::Frame(content) = here.engine.pool[handle].content else {
+            return Next::Only(Output::Dropped(handle));
+        };
         here.engine.deliver(here.mark, handle);
         here.engine.pool.free(handle);
         self.bond.handle_frame(now, end, channel, content);
@@ -224,8 +226,8 @@ impl Node for Joined {
     }
 
     /// A frame was lost; what it carried is lost with it, unless a copy lives.
-    fn handle_lost(&mut self, packet: &Packet) {
-        if let Body::Frame(content) = packet.body {
+    fn handle_lost(&mut self, packet: &Slot) {
+        if let Content::Frame(content) = packet.content {
             self.bond.lose(content);
         }
     }

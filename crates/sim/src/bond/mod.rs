@@ -21,8 +21,9 @@ pub(crate) mod joined;
 use crate::engine::pool::{Handle, Pool};
 use crate::engine::streams::{self, Purpose};
 use crate::model::{self, Ends};
-use crate::packet::{Body, Packet};
+use crate::packet::Packet;
 use crate::results::BondResult;
+use crate::tcp::segment::Segment;
 use crate::wire;
 use fairspan_core::bond::{Codepoint, Compression, ConfigError, Event, Head, Link};
 use fairspan_core::packet::Packet as _;
@@ -194,10 +195,10 @@ impl Bond {
                 (self.tickets.len() - 1) as u32
             }
         };
-        let packet = &pool[handle];
+        let packet = pool.packet(handle);
         let between = self.between.get(packet.flow as usize);
         let ends = between.map(|[from, to]| if packet.reverse { [*to, *from] } else { [*from, *to] });
-        let frame = Frame::new(packet, ends, number, &self.ledger, self.extent);
+        let frame = Frame::new(&packet, ends, number, &self.ledger, self.extent);
         self.ends[end].bond.handle_host(now, frame);
         self.settle(end);
     }
@@ -317,7 +318,7 @@ impl Bond {
                 };
                 if let Some(handle) = packet {
                     self.inside -= 1;
-                    leave(&frame, &mut pool[handle]);
+                    leave(&frame, pool.segment(handle));
                     return Some(Output::Deliver(handle));
                 }
                 side = &mut self.ends[end];
@@ -341,7 +342,7 @@ impl Bond {
     /// end is told. Any other such frame is an answer of the bond's own to its host.
     #[cold]
     fn rebuilt(&mut self, frame: &Frame, pool: &Pool) -> Option<Handle> {
-        let is_it = |handle| is_of(frame, &pool[handle]);
+        let is_it = |handle| is_of(frame, &pool.packet(handle));
         let found = self.tickets.iter().position(|ticket| ticket.packet.is_some_and(is_it))?;
         self.tickets[found].packet.take()
     }
@@ -495,8 +496,8 @@ fn is_of(frame: &Frame, packet: &Packet) -> bool {
 }
 
 /// A packet leaves the bond as the bond made it: a SYN may name a smaller segment size now.
-fn leave(frame: &Frame, packet: &mut Packet) {
-    if let Body::Segment(segment) = &mut packet.body
+fn leave(frame: &Frame, segment: Option<&mut Segment>) {
+    if let Some(segment) = segment
         && segment.options.mss.is_some()
     {
         segment.options.mss = wire::mss(frame.bytes()).or(segment.options.mss);

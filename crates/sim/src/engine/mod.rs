@@ -3,15 +3,17 @@
 
 pub mod calendar;
 pub mod event;
+pub mod lists;
 pub mod log;
 pub(crate) mod measured;
 pub mod pool;
 pub mod streams;
 
-use crate::packet::Packet;
+use crate::packet::{Outgoing, Packet};
 use calendar::Calendar;
 use event::Event;
 use fairspan_core::units::Time;
+use lists::Lists;
 use log::{Log, What};
 use measured::Measured;
 use pool::{Handle, Pool};
@@ -27,6 +29,8 @@ pub(crate) struct Engine {
     events: u64,
     log: Log,
     pub(crate) pool: Pool,
+    /// What the ends of flows have given out and take a time to send.
+    pub(crate) waiting: Lists<Outgoing>,
     measured: Measured,
     sent: u64,
     delivered: u64,
@@ -43,6 +47,7 @@ impl Engine {
             events: 0,
             log: Log::default(),
             pool: Pool::default(),
+            waiting: Lists::default(),
             measured,
             sent: 0,
             delivered: 0,

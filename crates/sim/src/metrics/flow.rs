@@ -192,7 +192,7 @@ impl FlowMeter {
             delay: self.delay.summary(1e9),
             jitter: jitter.map(Jitter::distribution).unwrap_or_default(),
             jitter_estimate: jitter.map(Jitter::estimate),
-            reordering: reordering.map(Reordering::result),
+            reordering: reordering.map(Reordering::result).map(Box::new),
             tcp: None,
             transfers: None,
             video: None,

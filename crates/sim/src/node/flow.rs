@@ -9,7 +9,7 @@ use super::timer::Timer;
 use super::{Here, Next, Node, Output};
 use crate::endpoint::{Endpoint, Outgoing};
 use crate::engine::event::Event;
-use crate::engine::pool::Handle;
+use crate::engine::pool::{Handle, Slot};
 use crate::engine::streams::{self, Purpose};
 use crate::error::WorldError;
 use crate::metrics::{FlowMeter, series};
@@ -291,7 +291,7 @@ impl Attached {
             let outgoing = self.endpoint.poll_transmit(now)?;
             let Some(outbox) = &mut self.outbox else { return Some(outgoing) };
             let timer = if outgoing.reverse { ANSWERS } else { LEAVES };
-            let time = outbox.push(now, outgoing);
+            let time = outbox.push(now, outgoing, &mut here.engine.waiting);
             here.schedule(timer, time);
         }
     }
@@ -329,23 +329,21 @@ impl Node for Flow {
     fn handle_packet(&mut self, here: Here<'_>, _: u32, handle: Handle) -> Next {
         let now = here.now();
         here.engine.deliver(here.mark, handle);
-        let packet = &here.engine.pool[handle];
-        if !packet.reverse {
-            match &packet.body {
-                Body::Segment(segment) => {
-                    let (number, connection) = (packet.number, packet.connection);
-                    self.meter.handle_segment(now, packet.created, number, packet.size, connection, segment);
-                }
-                _ => self.meter.handle_datagram(now, packet.created, packet.number, packet.size),
+        let Slot { reverse, created, number, size, connection, .. } = here.engine.pool[handle];
+        if !reverse {
+            match here.engine.pool.segment(handle) {
+                Some(segment) => self.meter.handle_segment(now, created, number, size, connection, segment),
+                None => self.meter.handle_datagram(now, created, number, size),
             }
         }
         let Some(attached) = self.agent.attached() else {
-            self.meter.handle_goodput(now, u64::from(packet.size.saturating_sub(u32::from(self.header))));
+            self.meter.handle_goodput(now, u64::from(size.saturating_sub(u32::from(self.header))));
             here.engine.pool.free(handle);
             return Next::Nothing;
         };
-        let disordered = attached.endpoint.handle_packet(now, packet).out_of_order;
-        let processor = attached.processors[usize::from(!packet.reverse)].filter(|_| disordered);
+        let packet = here.engine.pool.packet(handle);
+        let disordered = attached.endpoint.handle_packet(now, &packet).out_of_order;
+        let processor = attached.processors[usize::from(!reverse)].filter(|_| disordered);
         here.engine.pool.free(handle);
         processor.map_or(Next::Poll(0), |processor| Next::Then(Output::OutOfOrder(processor), 0))
     }
@@ -354,7 +352,7 @@ impl Node for Flow {
     fn handle_timeout(&mut self, mut here: Here<'_>, timer: u32, _: Event) -> Next {
         if timer != TIMER {
             let outbox = self.agent.attached().and_then(|attached| attached.outbox.as_mut());
-            let outgoing = outbox.and_then(|outbox| outbox.pop(timer == ANSWERS));
+            let outgoing = outbox.and_then(|outbox| outbox.pop(timer == ANSWERS, &mut here.engine.waiting));
             return outgoing.map_or(Next::Nothing, |outgoing| Next::Only(self.launch(&mut here, outgoing)));
         }
         match &mut self.agent {
@@ -383,7 +381,7 @@ impl Node for Flow {
         None
     }
 
-    fn handle_lost(&mut self, packet: &Packet) {
+    fn handle_lost(&mut self, packet: &Slot) {
         if !packet.reverse {
             self.meter.handle_dropped();
         }
@@ -427,10 +425,12 @@ impl Node for Flow {
         let mut result = self.meter.result(name, here.engine.measured().span(), sent);
         if let Some(endpoint) = self.agent.endpoint() {
             let now = here.now();
-            (result.tcp, result.transfers) = (endpoint.tcp(), transfers);
-            (result.video, result.call) = (endpoint.video(now), endpoint.call(now));
-            result.game = endpoint.game(now);
+            (result.tcp, result.transfers) = (endpoint.tcp(), transfers.map(Box::new));
+            (result.video, result.call) = (endpoint.video(now).map(Box::new), endpoint.call(now).map(Box::new));
+            result.game = endpoint.game(now).map(Box::new);
         }
+        // Its place is that of results to come.
+        self.agent = Agent::Done;
         results.flows.push(result);
     }
 }

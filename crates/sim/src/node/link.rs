@@ -11,7 +11,7 @@
 //! A link that shares a [medium](super::medium) has its packets in a discipline, and asks the medium before it transmits.
 
 use super::medium::Request;
-use super::waiting::{Waiting, mark_of};
+use super::waiting::Waiting;
 use super::{Here, Next, Node, Output, Tell};
 use crate::engine::Engine;
 use crate::engine::event::Event;
@@ -22,7 +22,6 @@ use crate::engine::streams::{self, Purpose};
 use crate::error::WorldError;
 use crate::metrics::series;
 use crate::model::{self, Ends};
-use crate::packet::Body;
 use crate::results::{LinkResult, Results};
 use crate::tcp::segment::Mark;
 use crate::traffic::Config;
@@ -196,8 +195,9 @@ impl Link {
         periodic: bool,
     ) -> Result<Link, WorldError> {
         let mut profile = link.profile.clone();
-        // Here a frame's length is what the framing makes of an IP packet: no Ethernet header to take away.
-        profile.overhead = profile.overhead.or(Some(0));
+        if profile.overhead.is_none() {
+            profile.overhead = Some(0);
+        }
         let reordering = profile.reorder && profile.jitter > Span::ZERO;
         let wrong = |error| WorldError::Link { link: link.name.clone(), error };
         let seed = streams::seed(scenario.seed, Purpose::Link, number as u64);
@@ -492,9 +492,7 @@ impl Link {
         }
         if let Some(held) = &mut self.held {
             for handle in held.marked.drain(..) {
-                if let Body::Segment(segment) = &mut here.engine.pool[handle].body {
-                    segment.mark = Mark::Experienced;
-                }
+                here.engine.pool[handle].mark = Mark::Experienced;
             }
         }
         let more = self.held.as_ref().is_some_and(|held| {
@@ -547,7 +545,7 @@ impl Node for Link {
         here.record(What::Entered, handle);
         let packet = &here.engine.pool[handle];
         let (size, flow) = (packet.size, within(packet.flow, packet.reverse));
-        let told = (packet.dscp, mark_of(packet));
+        let told = (packet.dscp, packet.mark);
         match self.offer(At::new(here.engine), handle, size, flow, told) {
             Arrival::Waits => {}
             Arrival::Arm(event) => here.arm(ARRIVES, event),

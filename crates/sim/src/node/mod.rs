@@ -33,7 +33,7 @@ pub(crate) mod waiting;
 use crate::engine::Engine;
 use crate::engine::event::Event;
 use crate::engine::log::What;
-use crate::engine::pool::Handle;
+use crate::engine::pool::{Handle, Slot};
 use crate::metrics::series;
 use crate::packet::Packet;
 use crate::results::Results;
@@ -151,7 +151,7 @@ pub(crate) trait Node: std::fmt::Debug {
     }
 
     /// A packet of its own making was dropped somewhere.
-    fn handle_lost(&mut self, packet: &Packet) {
+    fn handle_lost(&mut self, packet: &Slot) {
         let _ = packet;
     }
 

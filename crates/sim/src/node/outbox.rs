@@ -6,12 +6,12 @@
 //!
 //! Each packet leaves up to `most` after the transport gave it out, drawn uniformly, never before the one before it.
 
-use crate::endpoint::Outgoing;
+use crate::engine::lists::{List, Lists};
+use crate::packet::Outgoing;
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Span, Time};
-use std::collections::VecDeque;
 
-/// The packets of one flow that its ends have given out and that have not left yet.
+/// The packets of one flow that its ends have given out and that have not left yet. They lie with those of all flows.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     most: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Outbox {
 #[derive(Debug, Default)]
 struct Way {
     last: Time,
-    waiting: VecDeque<Outgoing>,
+    waiting: List,
 }
 
 impl Outbox {
@@ -32,17 +32,17 @@ impl Outbox {
     }
 
     /// A packet that is given out now: when it leaves.
-    pub(crate) fn push(&mut self, now: Time, outgoing: Outgoing) -> Time {
+    pub(crate) fn push(&mut self, now: Time, outgoing: Outgoing, all: &mut Lists<Outgoing>) -> Time {
         let way = &mut self.ways[usize::from(outgoing.reverse)];
         let time = now + Span::from_nanos(self.rng.below(self.most + 1));
         way.last = way.last.max(time);
-        way.waiting.push_back(outgoing);
+        all.push(&mut way.waiting, outgoing);
         way.last
     }
 
     /// The packet that leaves now from the receiver's end (`reverse`) or the sender's.
-    pub(crate) fn pop(&mut self, reverse: bool) -> Option<Outgoing> {
-        self.ways[usize::from(reverse)].waiting.pop_front()
+    pub(crate) fn pop(&mut self, reverse: bool, all: &mut Lists<Outgoing>) -> Option<Outgoing> {
+        all.pop(&mut self.ways[usize::from(reverse)].waiting)
     }
 }
 
@@ -53,13 +53,13 @@ mod tests {
 
     #[test]
     fn packets_leave_in_order_within_the_longest_time_and_not_all_alike() {
-        let mut outbox = Outbox::new(Span::from_micros(10), Rng::new(5));
+        let (mut outbox, mut all) = (Outbox::new(Span::from_micros(10), Rng::new(5)), Lists::default());
         let mut last = [Time::ZERO; 2];
         let mut distinct = std::collections::BTreeSet::new();
         for n in 0..1000_u32 {
             let now = Time::from_nanos(u64::from(n) * 3_000);
             let reverse = n % 3 == 0;
-            let time = outbox.push(now, Outgoing { reverse, connection: 0, size: n, body: Body::Datagram });
+            let time = outbox.push(now, Outgoing { reverse, connection: 0, size: n, body: Body::Datagram }, &mut all);
             assert!(time >= now && time <= now + Span::from_micros(10));
             assert!(time >= last[usize::from(reverse)]);
             last[usize::from(reverse)] = time;
@@ -67,7 +67,7 @@ mod tests {
         }
         assert!(distinct.len() > 500, "{}", distinct.len());
         for reverse in [false, true] {
-            let sizes = std::iter::from_fn(|| outbox.pop(reverse)).map(|outgoing| outgoing.size);
+            let sizes = std::iter::from_fn(|| outbox.pop(reverse, &mut all)).map(|outgoing| outgoing.size);
             assert!(sizes.eq((0..1000).filter(|n| (n % 3 == 0) == reverse)));
         }
     }

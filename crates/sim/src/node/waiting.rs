@@ -1,7 +1,6 @@
 //! A packet as the queues of the simulator see it.
 
 use crate::engine::pool::Handle;
-use crate::packet::{Body, Packet};
 use crate::tcp::segment::Mark;
 use fairspan_core::queue::{End, Parcel};
 
@@ -64,10 +63,4 @@ impl Parcel for Waiting {
         }
         capable
     }
-}
-
-/// The mark of a packet; what is no segment has none.
-#[inline]
-pub(crate) fn mark_of(packet: &Packet) -> Mark {
-    if let Body::Segment(segment) = &packet.body { segment.mark } else { Mark::default() }
 }

@@ -7,7 +7,7 @@ use super::ends::Ends;
 use super::payload::Carried;
 use super::reckoned::Reckoned;
 use crate::engine::event::Event;
-use crate::engine::pool::Handle;
+use crate::engine::pool::{Content, Handle, Slot};
 use crate::error::WorldError;
 use crate::metrics::{FlowMeter, series};
 use crate::model::Scenario;
@@ -173,7 +173,9 @@ impl Node for Joined {
     fn handle_packet(&mut self, here: Here<'_>, port: u32, handle: Handle) -> Next {
         let now = here.now();
         let (path, end) = ((port / 2) as usize, port % 2);
-        let Body::Frame(content) = here.engine.pool[handle].body else { return Next::Only(Output::Dropped(handle)) };
+        let Content::Frame(content) = here.engine.pool[handle].content else {
+            return Next::Only(Output::Dropped(handle));
+        };
         here.engine.deliver(here.mark, handle);
         here.engine.pool.free(handle);
         let Some(Flight { head, carried }) = self.take_flight(content) else { return Next::Nothing };
@@ -220,8 +222,8 @@ impl Node for Joined {
     }
 
     /// A frame was lost.
-    fn handle_lost(&mut self, packet: &Packet) {
-        if let Body::Frame(content) = packet.body {
+    fn handle_lost(&mut self, packet: &Slot) {
+        if let Content::Frame(content) = packet.content {
             self.meter.handle_dropped();
             self.take_flight(content);
         }

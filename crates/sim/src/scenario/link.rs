@@ -10,6 +10,7 @@ use fairspan_core::link::{Blank, Capacity, DuringOutage, Loss, Outage, Profile, 
 use fairspan_core::options::{Family, OptionError, Value as Options, Words};
 use fairspan_core::quantity::{parse_bytes, parse_span, split};
 use fairspan_core::queue::{self, DisciplineConfig, MOST_BUCKETS, MOST_QUANTUM};
+use fairspan_core::shared::Shared;
 use fairspan_core::units::Span;
 use std::str::FromStr;
 
@@ -19,7 +20,7 @@ pub(super) const LONGEST_DELAY: Span = Span::from_secs(60);
 /// One direction as read.
 #[derive(Clone, Debug)]
 pub(super) struct Direction {
-    pub(super) profile: Profile,
+    pub(super) profile: Shared<Profile>,
     pub(super) framing: Framing,
     pub(super) card: Card,
     pub(super) mtu: u32,
@@ -70,7 +71,8 @@ pub(super) fn direction(form: &mut Form<'_>, store: &Store, errors: &mut Errors<
         outages,
         during_outage,
         spells: Vec::new(),
-        overhead: None,
+        // Here a frame's length is what the framing makes of an IP packet: no Ethernet header to take away.
+        overhead: Some(0),
     };
     // What no key's own check has found, core's finds.
     if errors.count() == before
@@ -78,7 +80,7 @@ pub(super) fn direction(form: &mut Form<'_>, store: &Store, errors: &mut Errors<
     {
         form.conflict(error.setting, error.to_string(), errors);
     }
-    Some(Direction { profile, framing, card, mtu, drift })
+    Some(Direction { profile: profile.into(), framing, card, mtu, drift })
 }
 
 fn capacity(form: &mut Form<'_>, store: &Store, errors: &mut Errors<'_>) -> Option<Capacity> {

@@ -327,8 +327,9 @@ impl Topology {
         for (number, (link, told)) in self.links.iter_mut().zip(&self.drifts).enumerate() {
             let mut rng = streams::stream(seed, Purpose::LinkDrift, number as u64);
             let ppm = told.unwrap_or(most * (2.0 * rng.unit() - 1.0));
-            if let Capacity::Constant(rate) = &mut link.profile.capacity
-                && ppm != 0.0
+            // What is changed is a copy: only where there is something to change.
+            if ppm != 0.0
+                && let Capacity::Constant(rate) = &mut link.profile.capacity
             {
                 let bits = rate.as_bits_per_sec() as f64 / (1.0 + ppm / 1e6);
                 *rate = Rate::from_bits_per_sec((bits.round() as u64).max(1));

@@ -84,7 +84,7 @@ pub(super) fn sending<'a>(
     let (transport, largest) = if is_tcp {
         let config = tcp("tcp", form, defaults, errors)?;
         let largest = config.mss.saturating_add(config.network_header).saturating_add(20);
-        (Transport::Tcp(Box::new(config)), largest)
+        (Transport::Tcp(config.into()), largest)
     } else if let Some(Config::Call(call)) = &traffic {
         (Transport::Datagram { header: call.header }, call.codec.payload + call.header)
     } else {

@@ -7,6 +7,7 @@
 
 use crate::tcp::segment::{Flags, Segment};
 use crate::tcp::{self, Connection};
+use fairspan_core::shared::Shared;
 use fairspan_core::split::{Action, End, Level, Relay, Side};
 use fairspan_core::units::{FlowNumber, Span, Time};
 
@@ -16,7 +17,7 @@ pub(super) struct Spliced {
     relay: Relay,
     /// Towards the caller (from when on it is answered), towards the called.
     ends: [Option<Connection>; 2],
-    settings: [tcp::Config; 2],
+    settings: [Shared<tcp::Config>; 2],
     /// The SYN that is held.
     syn: Segment,
     /// The direction of packets from the caller.
@@ -44,7 +45,12 @@ fn state(end: Option<&Connection>) -> End {
 
 impl Spliced {
     /// A connection of which this SYN has come; `settings` of the ends towards the caller and towards the called.
-    pub(super) fn new(settings: [tcp::Config; 2], syn: Segment, reverse: bool, flows: [FlowNumber; 2]) -> Spliced {
+    pub(super) fn new(
+        settings: [Shared<tcp::Config>; 2],
+        syn: Segment,
+        reverse: bool,
+        flows: [FlowNumber; 2],
+    ) -> Spliced {
         Spliced {
             relay: Relay::new(),
             ends: [None, None],
@@ -98,17 +104,17 @@ impl Spliced {
         let [for_caller, for_called] = &self.settings;
         match action {
             Action::Open => {
-                called.insert(Connection::new(for_called, now, self.syn.sequence)).open(now);
+                called.insert(Connection::shared(for_called.clone(), now, self.syn.sequence)).open(now);
             }
             Action::Accept => {
                 let initial = called.as_ref().map_or(0, Connection::peer_initial);
-                let caller = caller.insert(Connection::new(for_caller, now, initial));
+                let caller = caller.insert(Connection::shared(for_caller.clone(), now, initial));
                 caller.listen(now);
                 caller.handle_segment(now, &self.syn);
             }
             Action::Refuse => {
                 // A connection that does not exist answers a SYN with a reset.
-                caller.insert(Connection::new(for_caller, now, 0)).handle_segment(now, &self.syn);
+                caller.insert(Connection::shared(for_caller.clone(), now, 0)).handle_segment(now, &self.syn);
             }
             Action::Move(from, bytes) => {
                 let [from, to] = match from {
@@ -281,7 +287,7 @@ mod tests {
                 Some(gateway) => gateway.handle_segment(self.now, side, segment),
                 None => {
                     let flows = [FlowNumber(1), FlowNumber(2)];
-                    self.gateway = Some(Spliced::new(self.settings.clone(), *segment, false, flows));
+                    self.gateway = Some(Spliced::new(self.settings.clone().map(Into::into), *segment, false, flows));
                 }
             }
         }

@@ -25,6 +25,7 @@ use crate::tcp;
 use crate::tcp::segment::{Flags, Segment};
 use connection::Spliced;
 use fairspan_core::buffer::Reason;
+use fairspan_core::shared::Shared;
 use fairspan_core::split::{Gateway, Mode, Side, Turn};
 use fairspan_core::units::{Bytes, FlowNumber, Time};
 use meter::Meter;
@@ -61,7 +62,7 @@ struct Meters {
 #[derive(Debug)]
 pub(crate) struct Split {
     gateway: Gateway<Waiting>,
-    tcp: [tcp::Config; 2],
+    tcp: [Shared<tcp::Config>; 2],
     ways: BTreeMap<u32, Way>,
     connections: BTreeMap<Key, Spliced>,
     /// When a connection's timer runs out.
@@ -89,7 +90,7 @@ impl Split {
         let wrong = |error: String| WorldError::Split { split: model.name.clone(), error };
         Ok(Split {
             gateway: Gateway::new(&model.config, seed).map_err(|error| wrong(error.to_string()))?,
-            tcp: [model.tcp.clone(), model.long_tcp.clone()],
+            tcp: [model.tcp.clone().into(), model.long_tcp.clone().into()],
             ways: BTreeMap::new(),
             connections: BTreeMap::new(),
             dues: BTreeSet::new(),
@@ -134,7 +135,7 @@ impl Split {
 
     /// A packet has been served: `None` if it was for the gateway's own ends.
     fn take_up(&mut self, here: &mut Here<'_>, handle: Handle) -> Option<Output> {
-        let packet = &here.engine.pool[handle];
+        let packet = here.engine.pool.packet(handle);
         let (key, reverse) = ((packet.flow, packet.connection), packet.reverse);
         let segment = match packet.body {
             Body::Segment(segment) if self.is_split(here.now(), key, reverse, &segment) => segment,
@@ -295,8 +296,8 @@ impl Node for Split {
             return Next::Only(Output::Forward(handle));
         }
         here.record(What::Entered, handle);
-        let packet = &here.engine.pool[handle];
-        let (flow, payload) = self.class(packet);
+        let packet = here.engine.pool.packet(handle);
+        let (flow, payload) = self.class(&packet);
         let ends = self.ways.get(&packet.flow).map_or([0; 2], |way| way.ends);
         let waiting = Waiting::new(handle, packet.size, ends, packet.reverse, packet.dscp);
         if let Err((packet, reason)) = self.gateway.handle_packet(here.now(), flow, payload, waiting) {

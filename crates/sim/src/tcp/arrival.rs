@@ -43,13 +43,13 @@ impl Connection {
             return;
         }
         let flags = segment.flags;
-        self.reset = Some(if flags.has(Flags::ACK) {
+        self.reset = Some(Box::new(if flags.has(Flags::ACK) {
             Segment { sequence: segment.acknowledgment, flags: Flags::RST, ..Segment::default() }
         } else {
             let length = segment.length + u32::from(flags.has(Flags::SYN)) + u32::from(flags.has(Flags::FIN));
             let acknowledgment = segment.sequence.wrapping_add(length);
             Segment { acknowledgment, flags: Flags::RST.with(Flags::ACK), ..Segment::default() }
-        });
+        }));
     }
 
     /// RFC 9293, 3.10.7.2.
@@ -242,7 +242,7 @@ impl Connection {
 
     fn listen_again(&mut self, now: Time) {
         let stats = self.sender.stats;
-        *self = Connection::new(&self.config, now, self.initial);
+        *self = Connection::shared(self.config.clone(), now, self.initial);
         self.sender.stats = stats;
         self.listen(now);
     }

@@ -22,12 +22,13 @@ use super::sender::Sender;
 use super::state::{Failure, State, Stats};
 use super::transmission::Outgoing;
 use fairspan_core::congestion::Law;
+use fairspan_core::shared::Shared;
 use fairspan_core::units::{Span, Time};
 
 /// One end of one connection.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    pub(super) config: Config,
+    pub(super) config: Shared<Config>,
     pub(super) state: State,
     pub(super) failure: Option<Failure>,
     /// Whether it began by listening.
@@ -51,7 +52,7 @@ pub struct Connection {
     pub(super) challenged_at: Option<Time>,
     pub(super) closes_at: Time,
     /// A reset to send.
-    pub(super) reset: Option<Segment>,
+    pub(super) reset: Option<Box<Segment>>,
     pub(super) keepalive: Keepalive,
     pub(super) marks: Marks,
     probe_peer: bool,
@@ -68,8 +69,14 @@ impl Connection {
     /// the setting `handshake` it is connected already, its sequence numbers begin at 0 whatever `iss` says, and the peer
     /// is taken to have the same settings.
     pub fn new(config: &Config, now: Time, iss: u32) -> Connection {
+        Connection::shared(config.clone().into(), now, iss)
+    }
+
+    /// As [`Connection::new`], with settings that many have.
+    pub fn shared(shared: Shared<Config>, now: Time, iss: u32) -> Connection {
+        let config = &*shared;
         let mut connection = Connection {
-            config: config.clone(),
+            config: shared.clone(),
             state: State::Closed,
             failure: None,
             passive: false,
@@ -158,7 +165,7 @@ impl Connection {
             Asked::Nothing => {}
             Asked::Probe => self.probe_peer = true,
             Asked::Dead => {
-                self.reset = Some(self.last_word());
+                self.reset = Some(Box::new(self.last_word()));
                 self.fail(Failure::TimedOut);
             }
         }
@@ -178,7 +185,7 @@ impl Connection {
     pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
         if self.reset.is_some() {
             self.sender.stats.segments_sent += 1;
-            return self.reset.take();
+            return self.reset.take().map(|reset| *reset);
         }
         match self.state {
             State::Closed | State::Listen => return None,
@@ -337,7 +344,7 @@ impl Connection {
     pub fn abort(&mut self, _now: Time) {
         // RFC 9293, 3.10.5
         if !matches!(self.state, State::Closed | State::Listen | State::SynSent | State::TimeWait) {
-            self.reset = Some(self.last_word());
+            self.reset = Some(Box::new(self.last_word()));
         }
         if self.state != State::Closed {
             self.fail(Failure::Aborted);

@@ -197,7 +197,7 @@ impl Sender {
             next: self.next,
             limited: self.limited,
             recovering,
-            delivery: self.delivery_rate.as_mut().and_then(DeliveryRate::sample),
+            delivery: self.delivery_rate.as_deref_mut().and_then(DeliveryRate::sample),
         });
     }
 
@@ -545,7 +545,7 @@ impl<'a> Followers<'a> {
         ack: &Acknowledgment,
         loss: LossDetection,
         rack: &'a mut Rack,
-        rate: &'a mut Option<DeliveryRate>,
+        rate: &'a mut Option<Box<DeliveryRate>>,
     ) -> Followers<'a> {
         let rack = (loss == LossDetection::Rack).then(|| {
             // The clock of timestamps is coarse: an echo counts as the end of its millisecond.
@@ -555,7 +555,7 @@ impl<'a> Followers<'a> {
             });
             (rack, echo)
         });
-        Followers { now, rack, rate: rate.as_mut() }
+        Followers { now, rack, rate: rate.as_deref_mut() }
     }
 
     /// A segment was acknowledged: they hear of the first time.

@@ -70,7 +70,7 @@ pub(super) struct Sender {
     pub(super) law: AnyLaw,
     pub(super) board: Scoreboard<Stamp>,
     /// Where the law goes by it.
-    pub(super) delivery_rate: Option<DeliveryRate>,
+    pub(super) delivery_rate: Option<Box<DeliveryRate>>,
     pub(super) rtt: Rtt,
     pub(super) phase: Phase,
     pub(super) recover: u64,
@@ -211,7 +211,7 @@ impl Sender {
             }
         }
         self.law = AnyLaw::new(&law);
-        self.delivery_rate = self.law.wants_delivery_rate().then(DeliveryRate::default);
+        self.delivery_rate = self.law.wants_delivery_rate().then(Box::<DeliveryRate>::default);
         if config.window_limit > 0 {
             self.window_limit = mss * u64::from(config.window_limit);
         }

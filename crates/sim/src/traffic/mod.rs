@@ -17,6 +17,7 @@ pub use source::Source;
 
 use crate::tcp;
 use fairspan_core::rng::Rng;
+use fairspan_core::shared::Shared;
 use fairspan_core::units::{Bytes, Rate, Span};
 use std::fmt;
 use std::sync::Arc;
@@ -157,7 +158,7 @@ pub enum Transport {
         header: u32,
     },
     /// A TCP connection (several in turn or in parallel where the traffic wants them) from `from` to `to`.
-    Tcp(Box<tcp::Config>),
+    Tcp(Shared<tcp::Config>),
 }
 
 impl Config {

@@ -242,7 +242,7 @@ impl World {
             series_interval_s: self.recorder.interval().as_secs_f64(),
             ..Results::default()
         };
-        self.nodes.each_here(&mut self.engine, &self.scenario, &mut |node, here, name| {
+        self.nodes.each_last(&mut self.engine, &self.scenario, &mut |node, here, name| {
             node.result(here, name, &mut results);
         });
         for (medium, model) in self.nodes.media.iter().zip(&self.scenario.media) {
@@ -407,7 +407,7 @@ impl World {
     }
 
     fn capture(&mut self, link: u32, handle: Handle) {
-        let packet = &self.engine.pool[handle];
+        let packet = &self.engine.pool.packet(handle);
         let mut bytes = [0; wire::MOST_HEADERS];
         let length = wire::headers(packet, &mut bytes).min(packet.size as usize);
         let mut bytes = bytes[..length].to_vec();

@@ -257,6 +257,12 @@ impl<N: Kind> Arena<N> {
             visit(node, here, name);
         }
     }
+
+    /// The same for the last time: the nodes are gone after that.
+    fn each_last(&mut self, engine: &mut Engine, scenario: &Scenario, visit: Visit<'_>) {
+        self.each_here(engine, scenario, visit);
+        self.nodes = Vec::new();
+    }
 }
 
 /// What is done with each node.
@@ -299,6 +305,17 @@ impl Nodes {
         self.rings.each_here(engine, scenario, visit);
         self.splits.each_here(engine, scenario, visit);
         self.processors.each_here(engine, scenario, visit);
+    }
+
+    /// The same, kind by kind, and each kind is gone after that: what it took is free for what is told of the next.
+    pub(super) fn each_last(&mut self, engine: &mut Engine, scenario: &Scenario, visit: Visit<'_>) {
+        self.flows.each_last(engine, scenario, visit);
+        self.reliable.each_last(engine, scenario, visit);
+        self.links.each_last(engine, scenario, visit);
+        self.bonds.each_last(engine, scenario, visit);
+        self.rings.each_last(engine, scenario, visit);
+        self.splits.each_last(engine, scenario, visit);
+        self.processors.each_last(engine, scenario, visit);
     }
 
     /// The place of the node that makes the packets of a flow: bonds' frames have numbers behind the flows', and those of

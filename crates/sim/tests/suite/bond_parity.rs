@@ -44,7 +44,7 @@ fn scenario(loss: Loss, protection: Protection) -> Scenario {
         name: "on".into(),
         from: 1,
         to: 2,
-        profile,
+        profile: profile.into(),
         framing: Framing::Bytes(14),
         card,
         medium: None,

@@ -294,7 +294,7 @@ fn tcp_over(scenario: &Scenario) -> (f64, f64) {
         link.profile.queue = Limit::Bytes(rate.bytes_in(Span::from_millis(100)).as_u64());
     }
     (scenario.duration, scenario.warm_up) = (Span::from_secs(12), Span::from_secs(4));
-    let tcp = Transport::Tcp(Box::new(fairspan_sim::tcp::Config::preset("linux").unwrap()));
+    let tcp = Transport::Tcp(fairspan_sim::tcp::Config::preset("linux").unwrap().into());
     let endless = traffic::Config::Ftp { bytes: None, writes: None };
     scenario.flows.push(over_bond("tcp", [1000, 12_000], endless, tcp));
     let results = run(&scenario);

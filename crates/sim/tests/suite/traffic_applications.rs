@@ -18,7 +18,7 @@ fn scenario(traffic: Config, transport: Transport, seconds: u64) -> Scenario {
         name: name.into(),
         from,
         to,
-        profile: Profile::new(Rate::from_bits_per_sec(RATE), DELAY),
+        profile: Profile::new(Rate::from_bits_per_sec(RATE), DELAY).into(),
         framing: Framing::None,
         card: Card::default(),
         medium: None,
@@ -66,7 +66,7 @@ fn run(scenario: &Scenario) -> (Results, Vec<Captured>) {
 }
 
 fn over_tcp(preset: &str) -> Transport {
-    Transport::Tcp(Box::new(tcp::Config::preset(preset).expect("a preset")))
+    Transport::Tcp(tcp::Config::preset(preset).expect("a preset").into())
 }
 
 /// Serialisation of `bytes` in seconds.
@@ -81,7 +81,7 @@ fn a_bounded_transfer_delivers_its_bytes_once_and_closes() {
         let mut settings = tcp::Config::preset(preset).expect("a preset");
         // ns-2's bound of 20 packets would not fill this link.
         settings.window_limit = 0;
-        let (results, _) = run(&scenario(ftp, Transport::Tcp(Box::new(settings)), 10));
+        let (results, _) = run(&scenario(ftp, Transport::Tcp(settings.into()), 10));
         let flow = &results.flows[0];
         assert_eq!(flow.goodput * 10.0, 8e6, "{preset}");
         let transfers = flow.transfers.as_ref().expect("it ends");
@@ -220,7 +220,7 @@ fn fetches_survive_loss_and_every_byte_is_counted_once() {
 fn a_fetch_whose_server_cannot_be_reached_fails_and_the_next_one_follows() {
     let mut settings = tcp::Config::preset("linux").expect("a preset");
     settings.syn_retries = 1;
-    let transport = Transport::Tcp(Box::new(settings));
+    let transport = Transport::Tcp(settings.into());
     let mut scenario = scenario(http(2, &[1000], None, Span::ZERO), transport, 10);
     scenario.links[1].profile.loss = Loss::Independent(1.0);
     let (results, captured) = run(&scenario);

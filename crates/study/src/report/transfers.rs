@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn classes_are_pooled_over_flows_and_seeds_and_not_over_points_or_other_bounds() {
         let flow = |classes: Vec<SizeClass>| {
-            let transfers = Some(Transfers { classes, ..Transfers::default() });
+            let transfers = Some(Box::new(Transfers { classes, ..Transfers::default() }));
             FlowResult { transfers, ..FlowResult::default() }
         };
         let run = |number, point, flows| {

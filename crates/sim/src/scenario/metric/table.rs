@@ -127,7 +127,7 @@ impl<T> Field<T> {
 }
 
 fn reordering(flow: &FlowResult) -> Result<&Reordering, &'static str> {
-    flow.reordering.as_ref().ok_or("; it needs `reordering = true` in [metrics]")
+    flow.reordering.as_deref().ok_or("; it needs `reordering = true` in [metrics]")
 }
 
 fn tcp(flow: &FlowResult) -> Result<&TcpResult, &'static str> {
@@ -135,19 +135,19 @@ fn tcp(flow: &FlowResult) -> Result<&TcpResult, &'static str> {
 }
 
 fn transfers(flow: &FlowResult) -> Result<&Transfers, &'static str> {
-    flow.transfers.as_ref().ok_or("; the flow has no transfers")
+    flow.transfers.as_deref().ok_or("; the flow has no transfers")
 }
 
 fn video(flow: &FlowResult) -> Result<&VideoResult, &'static str> {
-    flow.video.as_ref().ok_or("; the flow is no video")
+    flow.video.as_deref().ok_or("; the flow is no video")
 }
 
 fn call(flow: &FlowResult) -> Result<&CallResult, &'static str> {
-    flow.call.as_ref().ok_or("; the flow is no call")
+    flow.call.as_deref().ok_or("; the flow is no call")
 }
 
 fn game(flow: &FlowResult) -> Result<&GameResult, &'static str> {
-    flow.game.as_ref().ok_or("; the flow is no game")
+    flow.game.as_deref().ok_or("; the flow is no game")
 }
 
 const NO_SLOWDOWN: &str = "; slowdowns are those of transfers over links of constant rates";

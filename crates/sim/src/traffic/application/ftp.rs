@@ -16,8 +16,8 @@ const AHEAD: u64 = 65_536;
 #[derive(Clone, Debug)]
 pub struct Ftp {
     bytes: Option<u64>,
-    writes: Option<Writes>,
-    transfers: Option<Transfers>,
+    writes: Option<Box<Writes>>,
+    transfers: Option<Box<Transfers>>,
 }
 
 #[derive(Clone, Debug)]
@@ -38,10 +38,10 @@ impl Ftp {
     ) -> Result<Ftp, ConfigError> {
         let bytes = bytes.map(Bytes::as_u64);
         let writes = match writes {
-            Some(sizes) => Some(Writes { sizes: Sampler::new(sizes)?, rng, left: bytes.unwrap_or(u64::MAX) }),
+            Some(sizes) => Some(Box::new(Writes { sizes: Sampler::new(sizes)?, rng, left: bytes.unwrap_or(u64::MAX) })),
             None => None,
         };
-        Ok(Ftp { bytes, writes, transfers: bytes.map(|_| transfers) })
+        Ok(Ftp { bytes, writes, transfers: bytes.map(|_| Box::new(transfers)) })
     }
 }
 
@@ -100,7 +100,7 @@ impl Application for Ftp {
     }
 
     fn transfers(&self) -> Option<&Transfers> {
-        self.transfers.as_ref()
+        self.transfers.as_deref()
     }
 
     fn begin(&mut self, _: Time) {

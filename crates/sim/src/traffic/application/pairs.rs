@@ -9,6 +9,7 @@ use crate::packet::Body;
 use crate::results::VideoResult;
 use crate::tcp::{Config, Connection};
 use fairspan_core::rng::Rng;
+use fairspan_core::shared::Shared;
 use fairspan_core::units::Time;
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -60,7 +61,7 @@ pub trait Application: std::fmt::Debug + Send {
 /// The connections of a flow.
 #[derive(Debug)]
 pub struct Pairs {
-    settings: Config,
+    settings: Shared<Config>,
     /// Initial sequence numbers come from here.
     rng: Rng,
     /// Number of the first of `slots`.
@@ -146,7 +147,7 @@ impl Counters {
 
 impl Pairs {
     /// None yet.
-    pub fn new(settings: Config, rng: Rng) -> Pairs {
+    pub fn new(settings: Shared<Config>, rng: Rng) -> Pairs {
         Pairs {
             settings,
             rng,
@@ -163,7 +164,7 @@ impl Pairs {
     /// Opens the next connection, from `opener`; the other end waits for it.
     pub fn open(&mut self, now: Time, opener: End) -> &mut Pair {
         let number = self.first.wrapping_add(self.slots.len() as u32);
-        let mut ends = [(); 2].map(|()| Connection::new(&self.settings, now, self.rng.next_u64() as u32));
+        let mut ends = [(); 2].map(|()| Connection::shared(self.settings.clone(), now, self.rng.next_u64() as u32));
         ends[1 - opener as usize].listen(now);
         ends[opener as usize].open(now);
         self.slots.push_back(Slot { pair: None, touched: true, due: Time::MAX, queued: Time::MAX });

@@ -25,11 +25,11 @@ use super::{Transfers, Wanted};
 use crate::endpoint::{Endpoint, Handled, Outgoing};
 use crate::packet::{Body, Packet};
 use crate::results::{self, TcpResult, VideoResult};
-use crate::tcp::{self, Connection};
-
 use crate::tcp::config::Nagle;
+use crate::tcp::{self, Connection};
 use crate::traffic::{Config, ConfigError, Transport};
 use fairspan_core::rng::Rng;
+use fairspan_core::shared::Shared;
 use fairspan_core::units::Time;
 
 /// The endpoint of a flow with this traffic; `None` where a [`Source`](crate::traffic::Source) sends and nothing answers.
@@ -60,7 +60,7 @@ pub fn endpoint(
             };
         }
     };
-    let mut settings = (**settings).clone();
+    let mut settings = settings.clone();
     // A transfer is compared with an empty path; what a server or a browser takes its time for is not.
     let records = Wanted { ideal: None, ..wanted.clone() };
     let application: Box<dyn Application> = match traffic {
@@ -98,7 +98,7 @@ pub struct TcpEndpoint {
 
 impl TcpEndpoint {
     /// `application` over connections with these settings at both ends.
-    pub fn new(settings: tcp::Config, application: Box<dyn Application>, rng: Rng) -> TcpEndpoint {
+    pub fn new(settings: Shared<tcp::Config>, application: Box<dyn Application>, rng: Rng) -> TcpEndpoint {
         TcpEndpoint { application, pairs: Pairs::new(settings, rng), delivered: 0 }
     }
 

@@ -18,7 +18,15 @@ pub fn bonded(mut config: Config, channels: impl IntoIterator<Item = (ChannelCon
         for (way, profile) in (0..).zip(profiles) {
             let name = format!("link{n}.{way}");
             let (framing, card) = (Framing::Bytes(14), Card::default());
-            scenario.links.push(Link { name, from: way, to: 1 - way, profile, framing, card, medium: None });
+            scenario.links.push(Link {
+                name,
+                from: way,
+                to: 1 - way,
+                profile: profile.into(),
+                framing,
+                card,
+                medium: None,
+            });
         }
         links.push([vec![2 * n as u32], vec![2 * n as u32 + 1]]);
     }
@@ -61,5 +69,5 @@ pub const UDP: Transport = Transport::Datagram { header: 28 };
 pub fn download(between: [u64; 2]) -> Flow {
     let mut tcp = fairspan_sim::tcp::Config::preset("linux").unwrap();
     (tcp.send_buffer, tcp.receive_buffer) = (Bytes::new(32 << 20), Bytes::new(32 << 20));
-    over_bond("tcp", between, traffic::Config::Ftp { bytes: None, writes: None }, Transport::Tcp(Box::new(tcp)))
+    over_bond("tcp", between, traffic::Config::Ftp { bytes: None, writes: None }, Transport::Tcp(tcp.into()))
 }

@@ -28,9 +28,9 @@ impl Line {
             from: n as u32,
             to: n as u32 + 1,
             profile: if rate == 0 {
-                Profile { delay: Span::from_millis(delay), ..Profile::default() }
+                Profile { delay: Span::from_millis(delay), ..Profile::default() }.into()
             } else {
-                Profile::new(Rate::from_bits_per_sec(rate), Span::from_millis(delay))
+                Profile::new(Rate::from_bits_per_sec(rate), Span::from_millis(delay)).into()
             },
             framing: Framing::None,
             card: Card::default(),
