@@ -57,6 +57,8 @@ pub(super) struct Fragments<P> {
 #[derive(Debug)]
 struct Cutter<P> {
     delay: Span,
+    /// What a fragment may have of its packet by the channels' rates.
+    most: usize,
     fragmenter: Fragmenter<P>,
     /// The type of service of the packet that is being cut.
     tos: u8,
@@ -71,6 +73,7 @@ impl<P: Packet> Fragments<P> {
         let cutter = config.cuts().then(|| {
             Box::new(Cutter {
                 delay: config.fragment_delay.unwrap_or(Span::ZERO),
+                most: usize::MAX,
                 fragmenter: Fragmenter::new(Bytes::new(u64::MAX), Bytes::new(u64::MAX)),
                 tos: 0,
                 last: None,
@@ -96,6 +99,13 @@ impl<P: Packet> Fragments<P> {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.cutter.as_ref().is_none_or(|cutter| cutter.fragmenter.waiting() == Bytes::ZERO)
+    }
+
+    /// So many bytes of a packet fit all channels from now on.
+    pub(super) fn fit(&mut self, mtu: usize) {
+        if let Some(cutter) = &mut self.cutter {
+            cutter.fragmenter.set_payload(cutter.most.min(mtu));
+        }
     }
 
     /// Memory that what waits at the receiver takes.
@@ -156,16 +166,16 @@ impl<P: Packet> Bond<P> {
         each(self.channels.joined).map(around).max().unwrap_or(FRAGMENT_LEN)
     }
 
-    /// The rates or the path MTUs have changed: fragments are as long as both allow, and channels hold no more than their quanta.
+    /// The rates have changed: fragments are as long as they allow, and channels hold no more than their quanta.
     pub(super) fn refresh_fragments(&mut self, quanta: &[(ChannelId, Bytes)], largest: usize) {
         if !self.fragments.is_on() {
             return;
         }
         let around = self.around_fragment();
-        let fits = largest.saturating_sub(around).max(LEAST_FRAGMENT).min(self.ingress.mtu);
         if let Some(cutter) = &mut self.fragments.cutter {
-            cutter.fragmenter.set_payload(fits);
+            cutter.most = largest.saturating_sub(around).max(LEAST_FRAGMENT);
         }
+        self.fragments.fit(self.ingress.mtu);
         for (channel, quantum) in quanta {
             self.channels[*channel].hold_within(quantum.as_u64() as usize, largest);
         }

@@ -283,6 +283,7 @@ impl<P: Packet> Bond<P> {
         if mtu != self.ingress.mtu {
             self.ingress.mtu = mtu;
             self.event(Event::Mtu { mtu });
+            self.fragments.fit(mtu);
         }
     }
 }

@@ -124,7 +124,8 @@ fn an_urgent_packet_waits_at_most_the_fragment_delay_and_longer_where_packets_go
         let mut net = Net::settled(cuts(&[1000], MS(ms)), wires(&[1000], &[5]), 3);
         let (_, times) = load(&mut net, 4000);
         let wait = longest_wait(&net, &times, rate, delay);
-        assert!(wait <= MS(ms), "{wait:?} of {ms} ms");
+        // And the bond's own messages that left meanwhile: a heartbeat, an echo request and a reply, of 72 bytes together.
+        assert!(wait <= MS(ms) + rate.transmit_time(Bytes::new(72)), "{wait:?} of {ms} ms");
         // The link is kept busy, so some packet waits for most of it.
         assert!(wait.times(2) > MS(ms), "{wait:?} of {ms} ms");
     }
@@ -148,8 +149,9 @@ fn links_are_shared_by_their_rates_and_kept_busy() {
     for (n, rate) in rates.into_iter().enumerate() {
         let sent = net.ends[0].channel_stats(ChannelId(n as u8)).unwrap().sent_bytes - before[n];
         let carries = rate * 1000 / 8 * 4;
-        // A quantum at either end, and a fragment whose turn had come.
-        let (least, most) = (carries - carries / 50, carries + carries / 100);
+        // Not less by more than a twentieth, as the next channel is waited for while others have run out of what they were given; and not more by
+        // more than a quantum at the end.
+        let (least, most) = (carries - carries / 20, carries + carries / 100);
         assert!((least..=most).contains(&sent), "channel {n}: {sent} of {carries}");
     }
 }
@@ -215,7 +217,8 @@ fn congestion_that_any_fragment_met_is_told_to_the_packet() {
 fn the_last_packet_does_not_wait_for_the_deadline() {
     let mut net = Net::settled(cuts(&[4000, 4000], MS(10)), wires(&[4000, 4000], &[5, 30]), 3);
     load(&mut net, 200);
-    net.run(Span::from_secs(1));
+    // Between two heartbeats, so that the channels may send at once.
+    net.run(Span::from_millis(1041));
     (0..2).for_each(|wire| net.wires[wire].loss = 1.0);
     net.host(0, packet(0, 5000, 500));
     (0..2).for_each(|wire| net.wires[wire].loss = 0.0);
@@ -225,7 +228,14 @@ fn the_last_packet_does_not_wait_for_the_deadline() {
     let (last, packet) = net.delivered[1].last().expect("delivered");
     assert_eq!(identity(packet).1, 5001);
     assert!(last.since(begun) < MS(100), "{:?}", last.since(begun));
-    assert_eq!(net.ends[1].fragment_counts().unwrap().lost, 1);
+    let ids: Vec<u32> = delivered(&net, 0).into_iter().filter(|number| *number >= 4999).collect();
+    assert_eq!(
+        net.ends[1].fragment_counts().unwrap().lost,
+        1,
+        "{ids:?} {:?} {:?}",
+        net.ends[0].fragment_counts(),
+        net.ends[1].fragment_counts()
+    );
 }
 
 #[test]

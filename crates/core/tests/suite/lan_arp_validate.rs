@@ -86,7 +86,7 @@ fn arp_all_targets_says_how_many_targets_have_to_answer_on_a_link_that_is_valida
                 run(&mut bond, at(ms));
                 answer(&mut bond, ms, n, GATEWAY);
                 // The other link has all answers, so that the one looked at keeps its part.
-                [GATEWAY, second].map(|target| answer(&mut bond, ms, 1 - n, target));
+                [GATEWAY, second].into_iter().for_each(|target| answer(&mut bond, ms, 1 - n, target));
             }
             let downs = |bond: &fairspan_core::lan::Lan<Vec<u8>>| bond.link_stats(link(n)).map(|stats| stats.downs);
             assert_eq!(downs(&bond) == Some(0), kept, "{targets}, {validate}: link {n}");
