@@ -34,7 +34,7 @@ const END: u32 = 4;
 impl Numbers {
     /// Those of a fragment.
     pub(super) fn of_fragment(begin: bool, end: bool, sequence: u32) -> Numbers {
-        let bond = PART | u32::from(begin) * BEGIN | u32::from(end) * END;
+        let bond = PART | if begin { BEGIN } else { 0 } | if end { END } else { 0 };
         Numbers { sequence, bond, ..Numbers::default() }
     }
 }

@@ -116,7 +116,7 @@ impl Extended {
                 b[3..5].copy_from_slice(&reference.to_be_bytes());
             }
             Extended::Fragment(Fragment { begin, end, sequence }) => {
-                b[2] = u8::from(begin) * BEGIN | u8::from(end) * END | FRAGMENT;
+                b[2] = FRAGMENT | if begin { BEGIN } else { 0 } | if end { END } else { 0 };
                 b[3..6].copy_from_slice(&short::to_bytes(sequence));
             }
         }
