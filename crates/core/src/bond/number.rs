@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 pub(super) struct Numbers {
     /// Its number in its flow bucket; of a fragment, its number.
     pub(super) sequence: u32,
-    /// Its number in the bond; 0: it has none yet. Of a fragment [`PART`] and which part it is.
+    /// Its number in the bond; 0: it has none yet. Of a fragment `PART` and which part it is.
     pub(super) bond: u32,
     /// When it left first, where lost packets are sent again.
     pub(super) stamp: Stamp,
