@@ -130,17 +130,16 @@ fn base_for(place: usize, key: &str) -> [(&'static str, Settings); 3] {
     if key == "device" {
         base[0].1.insert("kind".into(), "\"port\"".into());
     }
-    if key == "quota_day" {
-        base[2].1.insert("quota".into(), "\"50GB\"".into());
-    }
-    if key == "metered" {
-        // The one that the example names.
-        base[2].1.insert("name".into(), "\"lte\"".into());
+    // The channel that the example names, among others.
+    let of_channels =
+        [("quota_day", "quota", "\"50GB\""), ("metered", "name", "\"lte\""), ("fragment_delay", "rate", "\"2Mbit\"")];
+    for (_, setting, value) in of_channels.into_iter().filter(|(needs, ..)| *needs == key) {
+        base[2].1.insert(setting.into(), value.into());
     }
     if key == "dns" {
         base[0].1.insert("lock".into(), "true".into());
     }
-    let stripe = ["confirm_order", "credits", "marker_place", "marker_rounds", "stripe_buffer"];
+    let stripe = ["confirm_order", "credits", "fragment_delay", "marker_place", "marker_rounds", "stripe_buffer"];
     for (needs, mode) in [(&["copies"][..], "\"duplicate\""), (&["policy"], "\"flow\""), (&stripe, "\"stripe\"")] {
         if needs.contains(&key) {
             base[1].1.insert("mode".into(), mode.into());
@@ -402,6 +401,7 @@ fn every_counter_of_the_status_is_documented_once() {
         prefixed("", bond::ChannelStats::default().each().collect()),
         prefixed("", bond::ClassStats::default().each().collect()),
         prefixed("flow_", bond::FlowStats::default().each().collect()),
+        prefixed("fragments_", bond::FragmentCounts::default().each().collect()),
         prefixed("tun_", tun::Stats::default().each().collect()),
         prefixed("secure_", secure::Stats::default().each().collect()),
         prefixed("socket_", channel::udp::UdpStats::default().each().collect()),

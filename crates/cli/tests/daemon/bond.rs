@@ -398,6 +398,7 @@ fn a_file_that_cannot_work_is_refused_with_its_line_and_what_would_be_right() {
         ("\"eth2\"", "\"bond0\"", 10, "bond.link.device", "own interface"),
         ("\"eth1\"", "\"eth1\"\nrate = \"0\"", 10, "bond.link.rate", "leave it out"),
         ("\"brr\"", "\"active-backup:arp_validate=filter\"", 6, "bond.policy", "arp_interval"),
+        ("\"brr\"", "\"active-backup:arp_all_targets=all\"", 6, "bond.policy", "arp_interval"),
         ("\"brr\"", "\"802.3ad:arp_validate=none\"", 6, "bond.policy", "arp_interval"),
         (
             "policy = \"brr\"",

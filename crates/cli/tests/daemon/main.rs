@@ -13,6 +13,7 @@ mod confinement;
 mod doctor;
 mod ethernet;
 mod flow;
+mod fragments;
 mod gateway;
 mod gateway_bond;
 mod gateway_proxy;

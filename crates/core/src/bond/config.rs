@@ -9,12 +9,15 @@ use crate::queue::{DisciplineConfig, End};
 use crate::select::{Policy, Settings, brr};
 use crate::stripe::MarkerPlace;
 use crate::units::{Bytes, ChannelId, Rate, Span};
+use crate::wire::envelope::{COUNTED_LEN, FRAGMENT_LEN};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 /// What a host and a flow may send in their turns where nothing else is asked for.
 const QUANTUM: Bytes = Bytes::new(1500);
+/// The least that a fragment has of its packet, if the packet has as much.
+pub(super) const LEAST_FRAGMENT: usize = 64;
 
 /// How packets are kept in order, or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -212,6 +215,10 @@ pub struct Config {
     /// `hold_bytes`, which bounds it in any case.
     pub stripe_buffer: Option<Bytes>,
 
+    /// Mode `stripe`: what an urgent packet waits at most behind others on a channel, because they go in fragments that it does not wait for the end
+    /// of; both ends alike. Each channel needs a rate. There is no logical reception then: fragments are numbered. Default `None`: packets go whole.
+    pub fragment_delay: Option<Span>,
+
     /// A marker follows the last packet this long after the sender fell idle. Default 2 ms.
     pub idle_marker: Span,
     /// Traffic counts as flowing this long after a packet. Default 2 s.
@@ -301,6 +308,7 @@ impl Default for Config {
             credits: false,
             confirm_order: false,
             stripe_buffer: None,
+            fragment_delay: None,
             idle_marker: Span::from_millis(2),
             active_for: Span::from_secs(2),
             heartbeat: Span::from_millis(100),
@@ -375,6 +383,7 @@ pub const OPTIONS: Table<Config> = Table(&[
     option!(credits: Kind::Flag, "mode stripe: send only what the peer has granted room for, and grant it likewise", file "credits", since 2),
     option!(confirm_order: Kind::Flag, "mode stripe: whether packets are numbered, so that none is delivered out of order also where something is lost", file "confirm_order", since 4),
     option!(stripe_buffer: Kind::Bytes(1_500, 1 << 30, Some("auto")), "mode stripe: bytes that may wait for their turn on one channel", file "stripe_buffer", since 2),
+    option!(fragment_delay: Kind::Span(MS, Span::from_secs(1), Some("none")), "mode stripe: urgent packets go ahead of others' fragments, and wait no longer than this for their channel", file "fragment_delay", since 4),
     option!(deadline: Kind::Span(MS, Span::from_secs(60), None), "longest that a packet waits for an earlier one of its flow", file "reorder_deadline"),
     option!(equalize: Kind::Span(Span::ZERO, Span::from_secs(1), None), "delays of the channels that differ by up to this are made equal at arrival", file "equalize"),
     option!(queue_time: Kind::Span(MS, Span::from_secs(10), None), "longest that a packet from the host waits for its channel", file "queue_limit"),
@@ -571,8 +580,39 @@ impl Config {
         for (n, channel) in self.channels.iter().enumerate() {
             channel.validate(ChannelId(n as u8))?;
         }
+        self.check_fragments()?;
         self.check_classes()?;
         self.check_policy()
+    }
+
+    fn check_fragments(&self) -> Result<(), ConfigError> {
+        let Some(delay) = self.fragment_delay else { return Ok(()) };
+        let mode = self.mode;
+        let wrong = |with, instead| Err(ConfigError::Unsupported { mode, with, instead });
+        if mode != Mode::Stripe {
+            return wrong("fragment_delay", "use mode stripe, or leave it out");
+        }
+        if self.scheduler != Scheduler::Srr {
+            return wrong("fragment_delay and scheduler grr or rr", "use scheduler srr, whose quanta are bytes");
+        }
+        if self.credits || self.confirm_order {
+            return wrong("fragment_delay and credits or confirm_order", "leave them out: fragments are numbered");
+        }
+        for channel in &self.channels {
+            match channel.rate {
+                None => return wrong("fragment_delay and a channel without rate", "give each channel its rate"),
+                Some(rate) => {
+                    let around = channel.overhead + channel.framing + COUNTED_LEN + FRAGMENT_LEN;
+                    if (rate.bytes_in(delay).as_u64() as usize) < around + LEAST_FRAGMENT {
+                        return wrong(
+                            "a fragment_delay in which a channel carries less than 64 bytes of a packet",
+                            "make it longer, or leave that channel out",
+                        );
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     fn check_classes(&self) -> Result<(), ConfigError> {

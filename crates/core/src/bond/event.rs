@@ -300,7 +300,7 @@ counters! {
         forgotten_reference,
         /// From a channel: a row of parity that no block can have, that was not asked for, or that rebuilt no packet.
         bad_parity,
-        /// From a channel: a data frame of mode `stripe`, which is not set here.
+        /// From a channel: a data frame of mode `stripe`, which is not set here, or a fragment where that is not.
         unexpected_stripe,
         /// From a channel: congestion experienced on a packet that cannot say so (RFC 6040): dropped.
         ecn_dropped,
@@ -326,6 +326,20 @@ counters! {
         copies,
         /// From the host: dropped. There was no room in the queue, or for too long no time, or no one of the only channels that may carry them.
         dropped,
+    }
+}
+
+counters! {
+    /// What became of fragments, from the start, where packets go in such.
+    FragmentCounts {
+        /// Fragments sent.
+        sent,
+        /// Packets put together of fragments that the peer sent.
+        joined,
+        /// Fragments that did not come.
+        lost,
+        /// Fragments that came and were dropped: another one of their packet did not come, or they came too late or twice.
+        discarded,
     }
 }
 

@@ -56,7 +56,10 @@ impl<P: Packet> Bond<P> {
         let mode = self.config.mode;
         let channels = self.using(now);
         let mut told = Told::default();
-        told.because.push(format!("mode {mode} is configured: {}", what_it_does(mode)));
+        told.because.push(match self.config.fragment_delay {
+            Some(_) => format!("mode {mode} is configured with fragment_delay: {CUTS}"),
+            None => format!("mode {mode} is configured: {}", what_it_does(mode)),
+        });
         if let (Mode::Backup, Some(best)) = (mode, each(channels).min_by_key(|c| self.channels[*c].config.priority)) {
             told.because.push(self.is_best(best));
         }
@@ -479,6 +482,8 @@ impl Told {
         Explanation { name, mode, channels, because: self.because, would_change_if: self.change }
     }
 }
+
+const CUTS: &str = "packets are cut and spread by bytes in turn, and urgent ones go ahead of the pieces";
 
 fn what_it_does(mode: Mode) -> &'static str {
     match mode {

@@ -198,6 +198,8 @@ impl<P: Packet> Bond<P> {
         let using = self.peer.using | self.channels.where_each(|c| c.path.signs.leaving);
         let bringing = self.channels.where_each(|c| c.path.signs.may_bring()) & using;
         self.resequence.set_bringing(bringing, &mut self.stats);
+        self.fragments.set_bringing(bringing);
+        self.collect_fragments();
     }
 
     /// What is known of channels' delays has changed.
@@ -235,17 +237,20 @@ impl<P: Packet> Bond<P> {
         }
         self.plan_reserve();
         let members = self.members();
-        let largest = self.largest_frame();
+        let frame = self.largest_frame();
+        let largest = self.largest_fragment(&members).unwrap_or(frame);
         self.distribute.refresh(&self.config, &self.channels, &members, largest, &mut self.rng);
-        for (channel, quantum) in share::quanta(&members, largest) {
-            let c = &mut self.channels[channel];
+        let quanta = share::quanta(&members, largest);
+        for (channel, quantum) in &quanta {
+            let c = &mut self.channels[*channel];
             c.set_rate(c.rate, quantum.as_u64() as usize);
         }
         self.refresh_queue();
         self.refresh_classes(now);
         self.refresh_stripe(now, &members, went);
-        self.refresh_policy(now, largest, went);
+        self.refresh_policy(now, frame, went);
         self.refresh_mtu();
+        self.refresh_fragments(&quanta, largest);
     }
 
     /// Works out anew how much may wait for a channel.
@@ -278,6 +283,7 @@ impl<P: Packet> Bond<P> {
         if mtu != self.ingress.mtu {
             self.ingress.mtu = mtu;
             self.event(Event::Mtu { mtu });
+            self.fragments.fit(mtu);
         }
     }
 }

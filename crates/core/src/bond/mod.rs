@@ -50,6 +50,7 @@ mod explain;
 mod express;
 mod failure;
 mod feedback;
+mod fragments;
 mod frame;
 mod host;
 mod keep;
@@ -89,7 +90,9 @@ pub use crate::wire::envelope::Head;
 pub use class::{CLASS_OPTIONS, ClassConfig, ClassMode, Classes};
 pub use classed::ClassReport;
 pub use config::{CHANNEL_OPTIONS, ChannelConfig, Compression, Config, ConfigError, Mode, OPTIONS, Scheduler};
-pub use event::{ChannelReport, ChannelStats, ClassStats, Event, FlowStats, Link, Reason, Stats, TimerName};
+pub use event::{
+    ChannelReport, ChannelStats, ClassStats, Event, FlowStats, FragmentCounts, Link, Reason, Stats, TimerName,
+};
 pub use explain::Explanation;
 pub use frame::{Codepoint, Handling, Transmit};
 
@@ -106,6 +109,7 @@ use classed::Classed;
 use compression::Compressed;
 use confirm::Confirm;
 use distribute::Distribute;
+use fragments::Fragments;
 use host::Ingress;
 use mender::Mender;
 use number::Numberer;
@@ -137,6 +141,7 @@ pub struct Bond<P> {
     /// Where the mode is the stripe's, once there was a channel.
     striped: Option<Striped<P>>,
     confirm: Confirm,
+    fragments: Fragments<P>,
     peer: Peer,
     outbox: Outbox,
     activity: Activity,
@@ -174,6 +179,7 @@ impl<P: Packet> Bond<P> {
             mender: Mender::of(&config),
             striped: None,
             confirm: Confirm::default(),
+            fragments: Fragments::new(&config),
             peer: Peer::new(),
             outbox: Outbox::default(),
             activity: Activity::default(),
@@ -265,7 +271,7 @@ impl<P: Packet> Bond<P> {
 
     /// The part of [`Bond::held_bytes`] that waits for its order: in delay lines, behind gaps, or for its turn.
     pub fn resequencing_bytes(&self) -> usize {
-        self.resequence.used() + self.stripe_buffered()
+        self.resequence.used() + self.stripe_buffered() + self.fragments.used()
     }
 
     /// Bytes of memory that copies of packets and rows of parity take, at the receiver.

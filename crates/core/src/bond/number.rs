@@ -10,7 +10,7 @@ use crate::compress::Coded;
 use crate::flow::Buckets;
 use crate::ip::Header;
 use crate::queue::DisciplineConfig;
-use crate::wire::envelope::{COUNTED_LEN, Compressed, Envelope, Extended, Head, Message};
+use crate::wire::envelope::{COUNTED_LEN, Compressed, Envelope, Extended, Fragment, Head, Message};
 use crate::wire::stamp::Stamp;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -18,12 +18,25 @@ use alloc::vec::Vec;
 /// The numbers that a packet was given; zeros where its envelope has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Numbers {
-    /// Its number in its flow bucket.
+    /// Its number in its flow bucket; of a fragment, its number.
     pub(super) sequence: u32,
-    /// Its number in the bond; 0: it has none yet.
+    /// Its number in the bond; 0: it has none yet. Of a fragment `PART` and which part it is.
     pub(super) bond: u32,
     /// When it left first, where lost packets are sent again.
     pub(super) stamp: Stamp,
+}
+
+/// In place of a number in the bond: a fragment, the first and the last of its packet.
+const PART: u32 = 1;
+const BEGIN: u32 = 2;
+const END: u32 = 4;
+
+impl Numbers {
+    /// Those of a fragment.
+    pub(super) fn of_fragment(begin: bool, end: bool, sequence: u32) -> Numbers {
+        let bond = PART | if begin { BEGIN } else { 0 } | if end { END } else { 0 };
+        Numbers { sequence, bond, ..Numbers::default() }
+    }
 }
 
 /// Gives packets their numbers and envelopes.
@@ -98,7 +111,7 @@ impl Numberer {
     #[inline]
     pub(super) fn assign(&mut self, bucket: u16) -> Numbers {
         match self.preset.number {
-            Numbering::None | Numbering::Place => Numbers::default(),
+            Numbering::None | Numbering::Place | Numbering::Fragment => Numbers::default(),
             Numbering::Bond => Numbers { bond: self.next(), ..Numbers::default() },
             Numbering::Flow | Numbering::Confirmed => {
                 let bucket = self.own(bucket);
@@ -140,7 +153,13 @@ impl Numberer {
             }
             Numbering::Bond => Message::Duplicate { bond: numbers.bond },
             Numbering::None | Numbering::Place if raw && self.preset.bare() => return Head::EMPTY,
-            Numbering::None => Message::Plain,
+            Numbering::Fragment if numbers.bond & PART != 0 => Message::Extended(Extended::Fragment(Fragment {
+                begin: numbers.bond & BEGIN != 0,
+                end: numbers.bond & END != 0,
+                sequence: numbers.sequence,
+            })),
+            // Of fragments: what goes whole, ahead of them.
+            Numbering::None | Numbering::Fragment => Message::Plain,
             Numbering::Place => Message::Striped,
         };
         self.control(message)

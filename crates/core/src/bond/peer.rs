@@ -50,6 +50,8 @@ pub(super) struct Peer {
     pub(super) keeps: bool,
     /// It takes rows of parity.
     pub(super) mends: bool,
+    /// It puts fragments together.
+    pub(super) joins: bool,
     told_version: bool,
     upsets: Pacer,
 }
@@ -68,6 +70,7 @@ impl Peer {
             expands: false,
             keeps: false,
             mends: false,
+            joins: false,
             told_version: false,
             upsets,
         }
@@ -118,6 +121,7 @@ impl Peer {
         self.using = u64::MAX;
         self.expands = false;
         self.mends = false;
+        self.joins = false;
         restarted
     }
 

@@ -40,6 +40,8 @@ pub(super) enum Numbering {
     Place,
     /// Its place, and one number for all packets that confirms it.
     Confirmed,
+    /// A number for each of its fragments.
+    Fragment,
     /// One number in the bond.
     Bond,
     /// Its number in its flow bucket and its number in the bond.
@@ -70,6 +72,8 @@ pub(super) enum Resequencing {
     Equalized,
     /// The sender's discipline is followed.
     Logical,
+    /// Fragments are put in order and together.
+    Joined,
 }
 
 /// The four parts of a mode.
@@ -102,6 +106,9 @@ impl Preset {
             }
             (Mode::Backup, _) => (Distribution::Best, Numbering::Flow, Protection::None, Resequencing::PerFlow),
             (Mode::Duplicate, _) => (Distribution::Best, Numbering::Bond, Protection::Copies, Resequencing::FirstCopy),
+            (Mode::Stripe, _) if config.cuts() => {
+                (Distribution::Discipline, Numbering::Fragment, Protection::None, Resequencing::Joined)
+            }
             (Mode::Stripe, _) => {
                 let number = if config.confirm_order { Numbering::Confirmed } else { Numbering::Place };
                 (Distribution::Agreed, number, Protection::None, Resequencing::Logical)
@@ -124,7 +131,7 @@ impl Preset {
             Numbering::Place => true,
             // A peer that puts nothing in order takes such frames of a policy only.
             Numbering::None => self.distribute == Distribution::Policy,
-            Numbering::Bond | Numbering::Flow | Numbering::Confirmed => false,
+            Numbering::Bond | Numbering::Flow | Numbering::Confirmed | Numbering::Fragment => false,
         }
     }
 
@@ -135,6 +142,7 @@ impl Preset {
             Numbering::Flow if self.protect == Protection::Resend => envelope::AGAIN_LEN,
             Numbering::Flow | Numbering::Confirmed => envelope::ORDERED_LEN,
             Numbering::Bond => envelope::DUPLICATE_LEN,
+            Numbering::Fragment => envelope::FRAGMENT_LEN,
             _ if raw && self.bare() => 0,
             Numbering::None | Numbering::Place => envelope::PLAIN_LEN,
         }
@@ -175,6 +183,7 @@ mod tests {
                     Resequencing::FirstCopy => Numbering::Bond,
                     Resequencing::PerFlow | Resequencing::Equalized => Numbering::Flow,
                     Resequencing::Logical => Numbering::Place,
+                    Resequencing::Joined => Numbering::Fragment,
                 };
                 assert_eq!(preset.number, wanted, "{mode} {policy}");
                 let copies = preset.protect == Protection::Copies;
@@ -205,5 +214,7 @@ mod tests {
         assert_eq!(lengths(Mode::Flow, "brr"), [2, 0]);
         assert_eq!(lengths(Mode::Flow, "broadcast"), [6, 6]);
         assert_eq!(lengths(Mode::Flow, "traffic_meter"), [10, 10]);
+        let cuts = Config { mode: Mode::Stripe, fragment_delay: Some(Span::from_millis(30)), ..Config::default() };
+        assert_eq!([false, true].map(|raw| Preset::of(&cuts).head_len(raw)), [6, 6]);
     }
 }

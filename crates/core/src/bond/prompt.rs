@@ -28,7 +28,8 @@ impl<P: Packet> Bond<P> {
     #[inline]
     pub(super) fn haste(&mut self, now: Time, header: &Header, bytes: &[u8], bucket: u16) -> Option<Haste> {
         if !self.number.resends() || self.channels.usable == 0 {
-            return None;
+            let goes_first = self.fragments.is_on() && self.channels.usable != 0 && is_urgent(header);
+            return goes_first.then_some(Haste::Urgent);
         }
         if is_urgent(header) {
             return Some(Haste::Urgent);

@@ -101,6 +101,9 @@ impl<P: Packet> Bond<P> {
                     self.resequence.push(packet);
                 }
             }
+            Message::Extended(Extended::Fragment(part)) => {
+                self.on_fragment(now, channel, (envelope.tag, part), frame, tos);
+            }
             Message::StripeControl if !self.stripes() => {
                 self.stats.unexpected_stripe += 1;
             }
@@ -360,6 +363,7 @@ impl<P: Packet> Bond<P> {
         if self.peer.is_newest(&heartbeat) {
             self.peer.expands = heartbeat.expands;
             self.peer.mends = heartbeat.mends;
+            self.peer.joins = heartbeat.joins;
             if heartbeat.using != self.peer.using {
                 self.peer.using = heartbeat.using;
                 self.refresh_waits();
@@ -403,6 +407,7 @@ impl<P: Packet> Bond<P> {
         self.compressed.forget_peer();
         // A peer that restarted counts from the start; one that we meet for the first time may be long on its way.
         self.confirm.reset();
+        self.fragments.forget_peer();
         self.resequence.reset(now, restarted || number < AT_START, &mut self.stats);
         self.refresh_waits();
         if restarted {

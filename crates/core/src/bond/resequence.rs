@@ -34,17 +34,17 @@ impl<P: Packet> Resequence<P> {
     pub(super) fn new(preset: Preset, config: &Config) -> Resequence<P> {
         Resequence {
             how: preset.resequence,
-            hold_bytes: config.hold_bytes,
+            hold_bytes: config.order_bytes(),
             bringing: 0,
             equalizer: Equalizer::new(config.equalize),
-            ordered: Ordered::new(config.buckets, config.hold_bytes, config.deadline),
+            ordered: Ordered::new(config.buckets, config.order_bytes(), config.deadline),
             window: Window::new(),
         }
     }
 
     /// Other bounds, from the next packet on.
     pub(super) fn set_bounds(&mut self, config: &Config) {
-        self.hold_bytes = config.hold_bytes;
+        self.hold_bytes = config.order_bytes();
         self.equalizer.limit = config.equalize;
         self.ordered.set_deadline(config.deadline);
         self.limit_order();

@@ -67,6 +67,7 @@ impl<P: Packet> Bond<P> {
         add(self.resequence.equalize_timeout(), TimerName::Equalize);
         add(self.resequence.deadline(), TimerName::Deadline);
         add(self.give_up_at(), TimerName::Deadline);
+        add(self.fragments.timeout(self.config.deadline), TimerName::Deadline);
         add(self.again_at(), TimerName::Pacing);
         add(self.stripe_timeout(), TimerName::Stripe);
         add(self.outbox.idle_marker, TimerName::Heartbeat);
@@ -74,7 +75,7 @@ impl<P: Packet> Bond<P> {
             add(policed.lines.ready_at(&self.channels), TimerName::Pacing);
             add(policed.timeout(&self.channels), TimerName::Select);
         }
-        if !self.ingress.queue.is_empty() {
+        if !self.ingress.queue.is_empty() || !self.fragments.is_empty() {
             add(self.next_ready(), TimerName::Pacing);
         }
         add(self.prompt_at(), TimerName::Pacing);
@@ -114,6 +115,7 @@ impl<P: Packet> Bond<P> {
         self.activity.handle_timeout(now, self.config.active_for);
         self.resequence.handle_timeout(now, &mut self.stats);
         self.give_up_old(now);
+        self.on_fragments_timeout(now);
         self.on_parity_timeout(now);
         self.check_channels(now);
         self.on_stripe_timeout(now);
@@ -214,6 +216,7 @@ impl<P: Packet> Bond<P> {
     /// The sender fell idle, or gave up what it kept: markers on the channels that the peer cannot know to have passed its last packet, so that
     /// no gap waits for them.
     fn mark_idle(&mut self, now: Time) {
+        self.mark_fragments(now);
         let waits = !self.ingress.queue.is_empty() || self.distribute.policy().is_some_and(|p| !p.lines.is_empty());
         if !self.number.orders_flows() || waits && !self.number.resends() {
             return;

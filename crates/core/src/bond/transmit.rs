@@ -73,6 +73,7 @@ impl<P: Packet> Bond<P> {
         match self.distribute {
             Distribute::Agreed => self.next_striped(now),
             Distribute::Policy(_) => self.next_assigned(now),
+            _ if self.fragments.is_on() => self.next_fragment(now),
             _ if self.classed.bulk != 0 => self.next_in_turn(now),
             _ if self.ingress.queue.is_empty() => self.next_spare(now),
             _ => self.next_queued(now),
@@ -276,6 +277,7 @@ impl<P: Packet> Bond<P> {
             paced: self.number.resends() && self.channels[channel].is_paced(),
             expands: self.config.compress_headers != Compression::Off,
             mends: self.mender.is_some(),
+            joins: self.fragments.is_on(),
         });
         self.channels[channel].high = high;
         self.number.control(message)

@@ -1,6 +1,7 @@
 //! Which links work: carrier with its delays ([`Supervisor`]), and ARP probes.
 //!
-//! What it is: Linux's `miimon`, `updelay`, `downdelay` and `arp_interval`, `arp_ip_target`, `missed_max`, `arp_validate`.
+//! What it is: Linux's `miimon`, `updelay`, `downdelay` and `arp_interval`, `arp_ip_target`, `missed_max`, `arp_validate`,
+//! `arp_all_targets`.
 //! Source: the kernel's bonding documentation, and the 6.1 driver for what `arp_validate` counts. A link is *usable* while its carrier has been well for `updelay` (or is bad for less than
 //! `downdelay`) and, where targets are given, it lately received what `arp_validate` lets count:
 //!
@@ -15,7 +16,8 @@
 //! | `filter_backup` | any ARP packet | an answer |
 //!
 //! An answer is a target's, to a probe of this very link. A policy that uses all links has no others; while there is no link
-//! in use, each is treated as the one.
+//! in use, each is treated as the one. With `arp_all_targets=all` every target has to answer where an answer is asked for; a frame that
+//! counts although it is no answer counts for all of them.
 //!
 //! Departures: every link probes for itself, from an Ethernet address of its own, with the probe of RFC 5227 that makes
 //! nobody learn an address. Linux probes from the link in use and lets the others listen for its broadcasts, which proves
@@ -26,7 +28,7 @@
 //!
 //! Cost: O(links) a probe interval. Invariant: a link without carrier for longer than `downdelay` is not usable.
 
-use crate::select::supervision::{Config, Supervisor};
+use crate::select::supervision::{ArpAllTargets, Config, Supervisor};
 use crate::set::LinkSet;
 use crate::units::{ChannelId, Span, Time};
 use crate::wire::mac::Mac;
@@ -34,14 +36,31 @@ use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
 /// What is known of one link's probes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Watch {
     /// From where it probes.
     mac: Mac,
-    /// When a target answered last.
-    answered: Time,
+    /// When each target answered last, or something came that counts as well.
+    answered: Vec<Time>,
     /// Its probes are answered.
     reaches: bool,
+}
+
+impl Watch {
+    /// Something that counts for all targets.
+    fn hear(&mut self, now: Time) {
+        self.answered.fill(now);
+    }
+
+    /// Since when what is asked for is missing.
+    fn since(&self, all: ArpAllTargets) -> Time {
+        let answered = self.answered.iter().copied();
+        match all {
+            ArpAllTargets::Any => answered.max(),
+            ArpAllTargets::All => answered.min(),
+        }
+        .unwrap_or(Time::ZERO)
+    }
 }
 
 /// The supervision of all links.
@@ -58,13 +77,15 @@ pub(super) struct Monitor {
 impl Monitor {
     /// Links that probe from `macs`, without carrier yet.
     pub(super) fn new(config: Config, targets: Vec<Ipv4Addr>, macs: impl Iterator<Item = Mac>) -> Monitor {
+        let answered = alloc::vec![Time::ZERO; targets.len()];
+        let watch = |mac| Watch { mac, answered: answered.clone(), reaches: true };
         let probes = config.arp_interval > Span::ZERO && !targets.is_empty();
         Monitor {
             config,
             supervisor: Supervisor::new(config),
             carrier: LinkSet::EMPTY,
+            links: macs.map(watch).collect(),
             targets,
-            links: macs.map(|mac| Watch { mac, answered: Time::ZERO, reaches: true }).collect(),
             next_probe: probes.then_some(Time::ZERO),
         }
     }
@@ -80,7 +101,8 @@ impl Monitor {
         let Some(watch) = self.links.get_mut(link.index()) else { return };
         if carrier && !self.carrier.contains(link) {
             // Its targets have their time to answer.
-            (watch.answered, watch.reaches) = (now, true);
+            watch.hear(now);
+            watch.reaches = true;
         }
         self.carrier = if carrier { self.carrier.with(link) } else { self.carrier.without(link) };
         self.observe(now);
@@ -89,7 +111,8 @@ impl Monitor {
     /// `link` probes from `mac` from now on; its targets have their time to answer there.
     pub(super) fn set_mac(&mut self, now: Time, link: ChannelId, mac: Mac) {
         if let Some(watch) = self.links.get_mut(link.index()) {
-            (watch.mac, watch.answered) = (mac, now);
+            watch.mac = mac;
+            watch.hear(now);
         }
     }
 
@@ -105,11 +128,11 @@ impl Monitor {
 
     /// `from` answered a probe that came from `mac`.
     pub(super) fn on_answer(&mut self, now: Time, mac: Mac, from: Ipv4Addr) {
-        if !self.targets.contains(&from) {
-            return;
-        }
+        let (all, patience) = (self.config.arp_all_targets, self.config.silence().unwrap_or(Span::ZERO));
+        let Some(target) = self.targets.iter().position(|target| *target == from) else { return };
         for watch in self.links.iter_mut().filter(|watch| watch.mac == mac) {
-            (watch.answered, watch.reaches) = (now, true);
+            watch.answered[target] = now;
+            watch.reaches |= now.since(watch.since(all)) <= patience;
         }
     }
 
@@ -119,7 +142,7 @@ impl Monitor {
             return false;
         }
         let Some(watch) = self.links.get_mut(link.index()) else { return false };
-        watch.answered = now;
+        watch.hear(now);
         !core::mem::replace(&mut watch.reaches, true)
     }
 
@@ -137,7 +160,7 @@ impl Monitor {
         self.next_probe = Some(now + self.config.arp_interval);
         for (n, watch) in self.links.iter_mut().enumerate() {
             let link = ChannelId(n as u8);
-            watch.reaches &= now.since(watch.answered) <= patience;
+            watch.reaches &= now.since(watch.since(self.config.arp_all_targets)) <= patience;
             if self.carrier.contains(link) {
                 self.targets.iter().for_each(|target| probe(link, watch.mac, *target));
             }

@@ -4,7 +4,7 @@
 //! used for `downdelay` more, and a failure that is over before that is none. A link that is well again is used after
 //! `updelay`, unless no link is used at all: then the first one that is well is, at once.
 //!
-//! Source: the Linux bonding documentation (`miimon`, `updelay`, `downdelay`, `arp_interval`, `arp_missed_max`), and
+//! Source: the Linux bonding documentation (`miimon`, `updelay`, `downdelay`, `arp_interval`, `arp_missed_max`, `arp_all_targets`), and
 //! what a bond of Linux 6.1 does. Departures: delays are exact, not rounded down to multiples of `miimon`, because changes
 //! are reported when they happen.
 //!
@@ -68,6 +68,18 @@ impl ArpValidate {
     }
 }
 
+/// Of how many targets an Ethernet bond asks for answers, where it asks for such.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ArpAllTargets {
+    /// Of one.
+    #[default]
+    Any,
+    /// Of each.
+    All,
+}
+
+words!(ArpAllTargets { Any = "any", All = "all" });
+
 /// How links are supervised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -85,6 +97,8 @@ pub struct Config {
     pub missed_max: u16,
     /// What an Ethernet bond takes for a sign that a probed link works. Default all.
     pub arp_validate: ArpValidate,
+    /// Of how many of an Ethernet bond's targets. Default any.
+    pub arp_all_targets: ArpAllTargets,
 }
 
 impl Default for Config {
@@ -96,6 +110,7 @@ impl Default for Config {
             arp_interval: Span::ZERO,
             missed_max: 2,
             arp_validate: ArpValidate::All,
+            arp_all_targets: ArpAllTargets::Any,
         }
     }
 }
@@ -108,6 +123,7 @@ pub const OPTIONS: Table<Config> = Table(&[
     option!(arp_interval: Kind::Span(Span::ZERO, Span::from_secs(60), None), "how often links are probed: by the bond's own probes towards a peer, by ARP from an Ethernet bond; 0: the bond's defaults"),
     option!(missed_max: Kind::Count(1, 255, None), "probes without an answer until a link counts as down"),
     option!(arp_validate: Kind::Choice(ArpValidate::WORDS), "what an Ethernet bond takes for a sign that a probed link works: an answer to that link's own probe (all), any ARP packet (filter) or any frame (none) that it receives; active, backup and what begins with filter_ ask for answers of the link in use, or of the others"),
+    option!(arp_all_targets: Kind::Choice(ArpAllTargets::WORDS), "where an Ethernet bond asks for answers to probes: whether any one of its targets has to answer on a link, or all of them"),
 ]);
 
 impl Config {

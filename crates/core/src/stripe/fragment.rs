@@ -17,11 +17,14 @@
 //! so what is missing at or below M is lost, and a packet that it belongs to is discarded. A link that has nothing to
 //! send would hold M back: the sender puts a null fragment on it (B and E, no bytes).
 //!
-//! Cost: O(1) amortised per fragment and O(links) for M. Memory: `window` slots a class and `buffer` bytes in all.
+//! An owner with a clock says when a fragment came, and what has waited for too long is given up ([`Reassembler::handle_timeout`]).
+//!
+//! Cost: O(1) amortised per fragment and O(links) for M. Memory: `window` slots a class and `buffer` bytes in all. A packet's
+//! last fragment is the packet itself, of which the first bytes do not go; so a packet of one fragment is never copied.
 
 use crate::causal::set;
 use crate::packet::Packet;
-use crate::units::{Bytes, ChannelId};
+use crate::units::{Bytes, ChannelId, Time};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use thiserror::Error;
@@ -32,6 +35,12 @@ pub const HEADER_LEN: usize = 4;
 pub const CLASSES: usize = 2;
 
 const SEQUENCE_MASK: u32 = 0x00ff_ffff;
+/// As many fragments in a row that come too late tell of a sender that counts from elsewhere.
+const LOST_COUNT: u32 = 64;
+/// A sender whose first fragment that is seen has a smaller number is taken to be at its start.
+const AT_START: u32 = 4096;
+/// Congestion experienced, of the two bits of ECN (RFC 3168).
+const CE: u8 = 3;
 
 /// A fragment's class of service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,6 +117,17 @@ impl Header {
     }
 }
 
+/// A fragment to send: its header, then the bytes of `packet` but the first `skip`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece<P> {
+    /// What stands before the bytes.
+    pub header: Header,
+    /// The packet itself where this is its last fragment, else a copy of what goes.
+    pub packet: P,
+    /// How many bytes of it went before.
+    pub skip: usize,
+}
+
 /// Cuts packets into fragments.
 #[derive(Clone, Debug)]
 pub struct Fragmenter<P> {
@@ -124,15 +144,26 @@ impl<P: Packet> Fragmenter<P> {
     /// Fragments of at most `largest` bytes, header included (at least 5; less counts as 5), and at most `buffer` bytes
     /// of packets that wait.
     pub fn new(largest: Bytes, buffer: Bytes) -> Fragmenter<P> {
-        let payload = largest.as_u64().saturating_sub(HEADER_LEN as u64).clamp(1, 1 << 30) as usize;
-        Fragmenter {
+        let mut fragmenter = Fragmenter {
             queue: Default::default(),
             sent: [0; CLASSES],
             sequence: [0; CLASSES],
-            payload,
+            payload: 0,
             bytes: 0,
             buffer: buffer.as_u64(),
-        }
+        };
+        fragmenter.set_payload(largest.as_u64().saturating_sub(HEADER_LEN as u64) as usize);
+        fragmenter
+    }
+
+    /// The next fragments have at most so many bytes of a packet (at least one).
+    pub fn set_payload(&mut self, payload: usize) {
+        self.payload = payload.clamp(1, 1 << 30);
+    }
+
+    /// Bytes that wait.
+    pub fn waiting(&self) -> Bytes {
+        Bytes::new(self.bytes)
     }
 
     /// Takes a packet to send.
@@ -158,35 +189,65 @@ impl<P: Packet> Fragmenter<P> {
 
     /// Appends the next fragment to `frame` and says its class: real-time first. `None` when nothing waits.
     pub fn poll(&mut self, frame: &mut Vec<u8>) -> Option<Class> {
-        let class = self.next_class()?;
-        let i = class as usize;
-        let packet = self.queue[i].front()?.bytes();
-        let from = self.sent[i];
-        let to = packet.len().min(from + self.payload);
-        let (begin, end) = (from == 0, to == packet.len());
-        let header = Header { begin, end, class, sequence: self.sequence[i] };
+        let (header, from, to) = self.next()?;
+        let packet = self.queue[header.class as usize].front()?.bytes();
         frame.extend_from_slice(&header.encode());
         frame.extend_from_slice(packet.get(from..to).unwrap_or(&[]));
-        self.sequence[i] = (self.sequence[i] + 1) & SEQUENCE_MASK;
-        self.bytes -= (to - from) as u64;
-        self.sent[i] = to;
-        if end {
-            self.sent[i] = 0;
-            self.queue[i].pop_front();
+        self.advance(&header, from, to);
+        Some(header.class)
+    }
+
+    /// The next fragment: real-time first. `None` when nothing waits, and where memory for a copy is refused: what is left of that packet
+    /// does not go then.
+    pub fn poll_piece(&mut self) -> Option<Piece<P>> {
+        let (header, from, to) = self.next()?;
+        if header.end {
+            let packet = self.advance(&header, from, to)?;
+            return Some(Piece { header, packet, skip: from });
         }
-        Some(class)
+        let bytes = self.queue[header.class as usize].front()?.bytes();
+        let Some(packet) = P::from_bytes(bytes.get(from..to).unwrap_or(&[])) else {
+            let rest = bytes.len() - from;
+            (self.sent[header.class as usize], self.bytes) = (0, self.bytes - rest as u64);
+            self.queue[header.class as usize].pop_front();
+            return None;
+        };
+        self.advance(&header, from, to);
+        Some(Piece { header, packet, skip: 0 })
+    }
+
+    /// The next fragment's header, and which bytes of its packet it has.
+    fn next(&self) -> Option<(Header, usize, usize)> {
+        let class = self.next_class()?;
+        let (from, length) = (self.sent[class as usize], self.queue[class as usize].front()?.bytes().len());
+        let to = length.min(from + self.payload);
+        let sequence = self.sequence[class as usize];
+        Some((Header { begin: from == 0, end: to == length, class, sequence }, from, to))
+    }
+
+    /// That fragment goes; the packet, if it was the last of it.
+    fn advance(&mut self, header: &Header, from: usize, to: usize) -> Option<P> {
+        let class = header.class as usize;
+        self.sequence[class] = (self.sequence[class] + 1) & SEQUENCE_MASK;
+        self.bytes -= (to - from) as u64;
+        self.sent[class] = if header.end { 0 } else { to };
+        if header.end { self.queue[class].pop_front() } else { None }
     }
 
     /// Appends a null fragment of `class` to `frame`: for a link that has been idle while others sent.
     pub fn null(&mut self, class: Class, frame: &mut Vec<u8>) -> bool {
+        self.null_header(class).map(|header| frame.extend_from_slice(&header.encode())).is_some()
+    }
+
+    /// The header of a null fragment of `class`, which is all of it; `None` in the middle of a packet.
+    pub fn null_header(&mut self, class: Class) -> Option<Header> {
         // Between two fragments of one packet it would look like a packet of its own and break the other in two.
         if self.sent[class as usize] != 0 {
-            return false;
+            return None;
         }
         let sequence = self.sequence[class as usize];
-        frame.extend_from_slice(&Header { begin: true, end: true, class, sequence }.encode());
         self.sequence[class as usize] = (sequence + 1) & SEQUENCE_MASK;
-        true
+        Some(Header { begin: true, end: true, class, sequence })
     }
 
     fn next_class(&self) -> Option<Class> {
@@ -210,6 +271,8 @@ pub struct FragmentStats {
     pub beyond: u64,
     /// Fragments given up because the buffer was full.
     pub overflow: u64,
+    /// Times that something was given up because it had waited for too long.
+    pub expired: u64,
     /// Packets for which memory was refused.
     pub no_memory: u64,
 }
@@ -233,21 +296,37 @@ impl Default for ReassemblerConfig {
 }
 
 #[derive(Clone, Debug)]
-struct Held {
+struct Held<P> {
     begin: bool,
     end: bool,
-    payload: Vec<u8>,
+    payload: P,
+    tos: u8,
+    came: Time,
+}
+
+impl<P: Packet> Held<P> {
+    fn len(&self) -> u64 {
+        self.payload.bytes().len() as u64
+    }
 }
 
 #[derive(Clone, Debug)]
-struct Stream {
+struct Stream<P> {
     /// The sequence number of `ring[0]`: everything before is delivered or given up.
     head: u32,
-    ring: VecDeque<Option<Held>>,
+    ring: VecDeque<Option<Held<P>>>,
     /// Offset up to which the ring is known to hold one unfinished packet without gaps.
     scanned: usize,
     /// The last sequence number that came by each link.
     last: [Option<u32>; ChannelId::LIMIT],
+    /// How many fragments in a row came too late.
+    late: u32,
+}
+
+impl<P> Stream<P> {
+    fn new() -> Stream<P> {
+        Stream { head: 0, ring: VecDeque::new(), scanned: 0, last: [None; ChannelId::LIMIT], late: 0 }
+    }
 }
 
 /// Puts packets together again.
@@ -255,9 +334,11 @@ struct Stream {
 pub struct Reassembler<P> {
     config: ReassemblerConfig,
     links: u64,
-    stream: [Stream; CLASSES],
+    stream: [Stream<P>; CLASSES],
     bytes: u64,
-    ready: VecDeque<P>,
+    ready: VecDeque<(P, u8)>,
+    /// What stands before a packet's last fragment while it is put together.
+    before: Vec<u8>,
     stats: FragmentStats,
 }
 
@@ -265,15 +346,24 @@ impl<P: Packet> Reassembler<P> {
     /// A reassembler for a bundle of these links (a mask). Both ends begin with sequence number 0.
     pub fn new(mut config: ReassemblerConfig, links: u64) -> Reassembler<P> {
         config.window = config.window.clamp(1, 1 << 22);
-        let stream = || Stream { head: 0, ring: VecDeque::new(), scanned: 0, last: [None; ChannelId::LIMIT] };
         Reassembler {
             config,
             links,
-            stream: [stream(), stream()],
+            stream: [Stream::new(), Stream::new()],
             bytes: 0,
             ready: VecDeque::new(),
+            before: Vec::new(),
             stats: FragmentStats::default(),
         }
+    }
+
+    /// The sender is another one, which may be long on its way: forgets what waits, and takes the first number for what comes.
+    pub fn meet(&mut self, class: Class, sequence: u32) {
+        let stream = &mut self.stream[class as usize];
+        let held: u64 = stream.ring.iter().flatten().map(|held| held.payload.footprint() as u64).sum();
+        self.bytes -= held;
+        *stream = Stream::new();
+        stream.head = if sequence < AT_START { 0 } else { sequence & SEQUENCE_MASK };
     }
 
     /// The bundle's links from now on. A link that left holds nothing up; one that joined counts for M at once.
@@ -297,13 +387,29 @@ impl<P: Packet> Reassembler<P> {
             return Err(FragmentError::Link(link));
         }
         let (header, payload) = Header::decode(frame)?;
+        match P::from_bytes(payload) {
+            Some(payload) => self.handle_fragment(Time::ZERO, link, header, payload, 0),
+            None => self.stats.no_memory += 1,
+        }
+        Ok(())
+    }
+
+    /// A fragment came at `now` on `link`, in a frame with this type of service. Drain [`poll_marked`](Self::poll_marked) afterwards.
+    pub fn handle_fragment(&mut self, now: Time, link: ChannelId, header: Header, payload: P, tos: u8) {
         let class = header.class as usize;
         let window = self.config.window as i32;
         let mut offset = distance(header.sequence, self.stream[class].head);
         if offset < 0 {
             self.stats.late += 1;
-            return Ok(());
+            self.stream[class].late += 1;
+            if self.stream[class].late < LOST_COUNT {
+                return;
+            }
+            // More was lost than half of the numbers, or the count began anew.
+            self.meet(header.class, header.sequence);
+            offset = distance(header.sequence, self.stream[class].head);
         }
+        self.stream[class].late = 0;
         if offset >= window {
             // Too much is missing before it: the oldest is given up.
             self.stats.beyond += 1;
@@ -322,8 +428,8 @@ impl<P: Packet> Reassembler<P> {
         }
         match stream.ring.get_mut(offset) {
             Some(slot @ None) => {
-                *slot = Some(Held { begin: header.begin, end: header.end, payload: payload.to_vec() });
-                self.bytes += payload.len() as u64;
+                self.bytes += payload.footprint() as u64;
+                *slot = Some(Held { begin: header.begin, end: header.end, payload, tos, came: now });
             }
             _ => self.stats.late += 1,
         }
@@ -335,17 +441,53 @@ impl<P: Packet> Reassembler<P> {
             self.skip(class, 1);
             self.advance(class);
         }
-        Ok(())
     }
 
     /// The next complete packet.
     pub fn poll(&mut self) -> Option<P> {
+        Some(self.poll_marked()?.0)
+    }
+
+    /// The next complete packet, and the type of service of its first fragment's frame; if any of its fragments met congestion, this says
+    /// so (RFC 3168 section 5.3).
+    pub fn poll_marked(&mut self) -> Option<(P, u8)> {
         self.ready.pop_front()
+    }
+
+    /// Since when the oldest fragment waits.
+    pub fn waits_since(&self) -> Option<Time> {
+        let first = |stream: &Stream<P>| stream.ring.iter().flatten().next().map(|held| held.came);
+        self.stream.iter().filter_map(first).min()
+    }
+
+    /// What is missing before fragments that came until `oldest` is given up, and so are packets that such fragments do not complete.
+    pub fn handle_timeout(&mut self, oldest: Time) {
+        for class in 0..CLASSES {
+            while let Some((at, held)) = self.first_held(class)
+                && held.came <= oldest
+            {
+                // Before it nothing; or it is itself what is not complete.
+                let gap = if at > 0 { at } else { self.stream[class].scanned.max(1) };
+                self.stats.expired += 1;
+                self.skip(class, gap);
+                self.advance(class);
+            }
+        }
+    }
+
+    /// The first fragment that waits, and how many before it are missing.
+    fn first_held(&self, class: usize) -> Option<(usize, &Held<P>)> {
+        self.stream[class].ring.iter().enumerate().find_map(|(at, held)| Some((at, held.as_ref()?)))
     }
 
     /// Bytes of fragments that wait for others.
     pub fn buffered(&self) -> Bytes {
         Bytes::new(self.bytes)
+    }
+
+    /// Places that are taken by fragments that wait and by those that are missing between them.
+    pub fn places(&self) -> usize {
+        self.stream.iter().map(|stream| stream.ring.len()).sum()
     }
 
     /// Counters.
@@ -358,7 +500,7 @@ impl<P: Packet> Reassembler<P> {
         let stream = &mut self.stream[class];
         for _ in 0..n.min(stream.ring.len()) {
             if let Some(Some(held)) = stream.ring.pop_front() {
-                self.bytes -= held.payload.len() as u64;
+                self.bytes -= held.payload.footprint() as u64;
                 self.stats.discarded += 1;
             } else {
                 self.stats.lost += 1;
@@ -404,32 +546,28 @@ impl<P: Packet> Reassembler<P> {
     /// The first `n` fragments are one packet.
     fn complete(&mut self, class: usize, n: usize) {
         let stream = &mut self.stream[class];
-        let mut whole = Vec::new();
-        let mut len = 0u64;
+        let fits = |len: u64| len <= self.config.max_packet.as_u64();
+        let (mut len, mut mark, mut first, mut last) = (0u64, 0, None, None);
+        self.before.clear();
         for held in stream.ring.drain(..n).flatten() {
-            len += held.payload.len() as u64;
-            if whole.is_empty() {
-                whole = held.payload;
-            } else if len <= self.config.max_packet.as_u64() {
-                whole.extend_from_slice(&held.payload);
+            len += held.len();
+            self.bytes -= held.payload.footprint() as u64;
+            mark |= u8::from(held.tos & CE == CE) * CE;
+            first.get_or_insert(held.tos);
+            if let Some(before) = last.replace(held.payload).filter(|_| fits(len)) {
+                self.before.extend_from_slice(P::bytes(&before));
             }
         }
         stream.head = (stream.head.wrapping_add(n as u32)) & SEQUENCE_MASK;
         stream.scanned = 0;
-        self.bytes -= len;
-        if len == 0 {
-            return; // a null fragment
-        }
-        if len > self.config.max_packet.as_u64() {
+        let Some(mut packet) = last.filter(|_| len > 0) else { return }; // a null fragment
+        if !fits(len) {
             self.stats.discarded += n as u64;
-            return;
-        }
-        match P::from_bytes(&whole) {
-            Some(packet) => {
-                self.stats.packets += 1;
-                self.ready.push_back(packet);
-            }
-            None => self.stats.no_memory += 1,
+        } else if !self.before.is_empty() && !packet.prepend(&self.before) {
+            self.stats.no_memory += 1;
+        } else {
+            self.stats.packets += 1;
+            self.ready.push_back((packet, first.unwrap_or(0) | mark));
         }
     }
 }

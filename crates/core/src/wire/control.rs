@@ -23,6 +23,8 @@ pub struct Heartbeat {
     pub expands: bool,
     /// The sender of this heartbeat takes rows of [`parity`](super::parity), and rebuilds packets from them.
     pub mends: bool,
+    /// The sender of this heartbeat cuts packets into fragments, and puts together those that it gets.
+    pub joins: bool,
 }
 
 /// What an echo request says, and its reply repeats.

@@ -10,13 +10,13 @@
 //! | 2 duplicate | 6 + packet | bond-wide sequence u32 |
 //! | 3 plain | 2 + packet | |
 //! | 4 striped | 2 + packet | the packet in its FIFO place of mode `stripe`, where no code point of its own exists |
-//! | 5 heartbeat | 32 | channel u8, flags u8 (1: paced, 2: understands compressed frames, 4: takes parity), epoch u32, heartbeat number u32, high water u32, deaf u64, using u64 |
+//! | 5 heartbeat | 32 | channel u8, flags u8 (1: paced, 2: understands compressed frames, 4: takes parity, 8: cuts packets and puts them together), epoch u32, heartbeat number u32, high water u32, deaf u64, using u64 |
 //! | 6 echo request | 16 | channel u8, flags u8 (0), token u32, sender's clock u64 |
 //! | 7 echo reply | 24 | as in the request, clock of the replier at its arrival u64 |
 //! | 8 probe | 12 + padding | channel u8, flags u8 (0), token u32, frame size u32, then zeros up to the frame size |
 //! | 9 probe answer | 12 | channel u8, flags u8 (0), token u32, frame size u32 |
 //! | 10 stripe control | 2 + message | a message of [`crate::wire::marker`] |
-//! | 11 counted | 5 + frame | number on its channel u24, then a data message of kinds 1 to 4 |
+//! | 11 counted | 5 + frame | number on its channel u24, then a data message of kinds 1 to 4, or a fragment |
 //! | 12 feedback | 40 | channel u8, tag of the epoch told of u8, highest number u32, frames u32, of them marked u32, microseconds held u32, bytes u32, receiver's clock at the highest's arrival u64, arrived of the 64 before the highest u64 |
 //! | 13 kept | 15 + packet | number on its channel u24, then as ordered, then [`Stamp`] of its departure u16 |
 //! | 14 again | 16 + packet | as kept, with the stamp of the first time, then tag of the receiver's epoch u8 |
@@ -26,7 +26,7 @@
 //! channel went before". `deaf` is the set of channels on which the sender has heard nothing for too long (the notice
 //! that a channel is down), `using` the set on which it sends data.
 //!
-//! Compressed frames go only to a peer whose heartbeats say that it understands them (flag 2).
+//! Compressed frames go only to a peer whose heartbeats say that it understands them (flag 2), and fragments to one whose say so (flag 8).
 //!
 //! Counted frames and feedback go only where a sender's setting asks for them; a kept packet is always counted. Feedback may come by any channel; the counts
 //! are of the epoch named, and wrap around.
@@ -39,7 +39,7 @@
 
 pub use super::control::{Echo, Feedback, Heartbeat, Probe};
 use super::extended::Wrong;
-pub use super::extended::{COMPRESSED_LEN, Compressed, Extended};
+pub use super::extended::{COMPRESSED_LEN, Compressed, Extended, FRAGMENT_LEN, Fragment};
 pub use super::head::Head;
 use super::parity::{self, Parity};
 use super::short;
@@ -219,9 +219,9 @@ impl Message {
         }
     }
 
-    /// Whether a packet of the host's follows, in a frame that has no number on its channel.
+    /// Whether a packet of the host's follows, or a part of one, in a frame that has no number on its channel.
     pub const fn is_plain_data(&self) -> bool {
-        matches!(self.kind(), ORDERED..=STRIPED)
+        matches!(self.kind(), ORDERED..=STRIPED) || matches!(self, Message::Extended(Extended::Fragment(_)))
     }
 
     const fn kind(&self) -> u8 {
@@ -328,7 +328,9 @@ impl Envelope {
                 }
             }
             Message::Heartbeat(h) => {
-                (b[2], b[3]) = (h.channel.0, u8::from(h.paced) | u8::from(h.expands) << 1 | u8::from(h.mends) << 2);
+                let flags = [h.paced, h.expands, h.mends, h.joins];
+                b[2] = h.channel.0;
+                b[3] = flags.into_iter().rev().fold(0, |bits, flag| bits << 1 | u8::from(flag));
                 b[4..8].copy_from_slice(&h.epoch.to_be_bytes());
                 b[8..12].copy_from_slice(&h.number.to_be_bytes());
                 b[12..16].copy_from_slice(&h.high.to_be_bytes());
@@ -417,6 +419,7 @@ impl Envelope {
                 paced: frame[3] & 1 != 0,
                 expands: frame[3] & 2 != 0,
                 mends: frame[3] & 4 != 0,
+                joins: frame[3] & 8 != 0,
             }),
             ECHO_REQUEST | ECHO_REPLY => {
                 let echo = Echo { channel: channel()?, train: frame[3] & 1 != 0, token: word(4), clock: long(8) };
@@ -512,6 +515,7 @@ mod tests {
             paced: false,
             expands: true,
             mends: false,
+            joins: false,
         };
         let echo = Echo { channel: ChannelId(63), train: false, token: 9, clock: 0x1122_3344_5566_7788 };
         let probe = Probe { channel: ChannelId(1), token: 7, size: 14 };
@@ -535,6 +539,10 @@ mod tests {
             let message = Compressed { number, sequence, bond, stamp, form, reference };
             Envelope { tag: 0xa5, message: Message::Extended(Extended::Compressed(message)) }
         };
+        let fragment = |begin, end| {
+            let message = Extended::Fragment(Fragment { begin, end, sequence: 0xad_beef });
+            Envelope { tag: 0xa5, message: Message::Extended(message) }
+        };
         let row = parity::Row { number: 0x00f0_0001, row: 7, packets: 4, bucket: 0x123, first: 0xfff0 };
         let mended = parity::Mended { of: 0x42, bucket: 0x123, first: 0xfff0, places: 0x8001 };
         vec![
@@ -552,6 +560,13 @@ mod tests {
             (
                 "25 04 02 07 01020304 00000005 fffffff0 0000000000000004 8000000000000003",
                 Envelope { tag: 4, message: Message::Heartbeat(Heartbeat { paced: true, mends: true, ..heartbeat }) },
+            ),
+            (
+                "25 04 02 08 01020304 00000005 fffffff0 0000000000000004 8000000000000003",
+                Envelope {
+                    tag: 4,
+                    message: Message::Heartbeat(Heartbeat { expands: false, joins: true, ..heartbeat }),
+                },
             ),
             ("26 04 3f 00 00000009 1122334455667788", Envelope { tag: 4, message: Message::EchoRequest(echo) }),
             (
@@ -576,6 +591,10 @@ mod tests {
                 "2f a5 f1 fc05",
                 Envelope { tag: 0xa5, message: Message::Extended(Extended::Unknown { reference: 0xfc05 }) },
             ),
+            ("2f a5 03 adbeef", fragment(false, false)),
+            ("2f a5 83 adbeef", fragment(true, false)),
+            ("2f a5 43 adbeef", fragment(false, true)),
+            ("2f a5 c3 adbeef", fragment(true, true)),
             ("2f a5 02 73 f00001 0123 fff0", Envelope { tag: 0xa5, message: Message::Parity(Parity::Row(row)) }),
             ("2f a5 02 80 42 0123 fff0 8001", Envelope { tag: 0xa5, message: Message::Parity(Parity::Mended(mended)) }),
         ]
@@ -610,7 +629,7 @@ mod tests {
     fn wrong_versions_kinds_channels_and_probe_sizes_are_named() {
         assert_eq!(Envelope::decode(&hex("11 00 0000")), Err(EnvelopeError::Version { theirs: 1 }));
         assert_eq!(Envelope::decode(&hex("20 00")), Err(EnvelopeError::Kind { kind: 0 }));
-        for sub in ["00", "31", "41", "d1", "03", "12"] {
+        for sub in ["00", "31", "41", "d1", "04", "13", "a3", "12"] {
             let error = EnvelopeError::Extended { sub: hex(sub)[0] };
             assert_eq!(Envelope::decode(&[&hex("2f 00")[..], &hex(sub), &[0; 40]].concat()), Err(error), "{sub}");
         }
@@ -646,7 +665,7 @@ mod tests {
                 let head = envelope.encode();
                 // Flags of control messages that nobody knows are ignored on the way in and zero on the way out.
                 let mut expected = bytes[..head.len()].to_vec();
-                if (HEARTBEAT..=PROBE_ANSWER).contains(&kind) { expected[3] &= if kind == HEARTBEAT { 7 } else { u8::from(kind <= ECHO_REPLY) }; }
+                if (HEARTBEAT..=PROBE_ANSWER).contains(&kind) { expected[3] &= if kind == HEARTBEAT { 15 } else { u8::from(kind <= ECHO_REPLY) }; }
                 prop_assert_eq!(head.as_slice(), &expected[..]);
             }
         }

@@ -5,9 +5,13 @@
 //! |---|---|---|
 //! | 1 compressed | 16 + rest | [`Form`] in the high four bits of the sub-kind; number on its channel u24, number in its flow bucket u24, bond-wide sequence u24, stamp u16, number of a reference u16 |
 //! | 1 unknown | 5 | 15 in the high four bits; number of a reference u16 |
+//! | 3 fragment | 6 + bytes | in the high four bits 8: the first of its packet, 4: the last, the others zero; sequence number u24 |
 //!
 //! A compressed frame is a kept one whose packet is written as [`crate::compress`] says: what follows the envelope stands in place of
 //! the packet's first bytes. *Unknown* says that such a frame came and the reference that it needs is not there.
+//!
+//! A fragment is a part of a packet, or all of it; one without bytes only says that its channel has passed its sequence number
+//! ([`crate::stripe::fragment`]).
 
 use super::head::Head;
 use super::short;
@@ -18,11 +22,17 @@ use crate::compress::Form;
 pub const COMPRESSED_LEN: usize = 16;
 /// Bytes of the word that a reference is unknown.
 const UNKNOWN_LEN: usize = 5;
+/// Bytes before what a fragment has of its packet.
+pub const FRAGMENT_LEN: usize = 6;
 /// Bytes that tell the messages apart.
 const LEAST: usize = 3;
 
 /// Sub-kind of compressed frames, and of the word that one was of no use.
 const COMPRESSED: u8 = 1;
+/// Sub-kind of fragments, and their flags.
+const FRAGMENT: u8 = 3;
+const BEGIN: u8 = 0x80;
+const END: u8 = 0x40;
 /// In the four bits of the form: the word.
 const UNKNOWN: u8 = 15;
 
@@ -43,6 +53,17 @@ pub struct Compressed {
     pub reference: u16,
 }
 
+/// What stands before a part of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// It is the first of its packet.
+    pub begin: bool,
+    /// It is the last.
+    pub end: bool,
+    /// Its place among all fragments of its sender; 24 bits.
+    pub sequence: u32,
+}
+
 /// A message of kind 15.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extended {
@@ -53,6 +74,8 @@ pub enum Extended {
         /// Its number.
         reference: u16,
     },
+    /// A part of a packet follows, where a bond cuts packets.
+    Fragment(Fragment),
 }
 
 /// Why bytes are no such message.
@@ -70,6 +93,7 @@ impl Extended {
         match self {
             Extended::Compressed(_) => COMPRESSED_LEN,
             Extended::Unknown { .. } => UNKNOWN_LEN,
+            Extended::Fragment(_) => FRAGMENT_LEN,
         }
     }
 
@@ -91,6 +115,10 @@ impl Extended {
                 b[2] = UNKNOWN << 4 | COMPRESSED;
                 b[3..5].copy_from_slice(&reference.to_be_bytes());
             }
+            Extended::Fragment(Fragment { begin, end, sequence }) => {
+                b[2] = FRAGMENT | if begin { BEGIN } else { 0 } | if end { END } else { 0 };
+                b[3..6].copy_from_slice(&short::to_bytes(sequence));
+            }
         }
     }
 
@@ -107,6 +135,11 @@ impl Extended {
                 let form = Form::from_bits(form).ok_or(Wrong::Sub(sub))?;
                 let bytes = frame.first_chunk().ok_or(Wrong::Truncated(COMPRESSED_LEN))?;
                 Ok(Extended::Compressed(compressed(bytes, form)))
+            }
+            (FRAGMENT, _) if sub & !(BEGIN | END) == FRAGMENT => {
+                let [.., s0, s1, s2] = *frame.first_chunk::<FRAGMENT_LEN>().ok_or(Wrong::Truncated(FRAGMENT_LEN))?;
+                let (begin, end) = (sub & BEGIN != 0, sub & END != 0);
+                Ok(Extended::Fragment(Fragment { begin, end, sequence: short::from_bytes([s0, s1, s2]) }))
             }
             _ => Err(Wrong::Sub(sub)),
         }

@@ -3,8 +3,8 @@
 use crate::bond_network::{Net, Wire, check_ordered, config, packet};
 use fairspan_core::bond::{Bond, Codepoint, Config, Event, Link, Mode};
 use fairspan_core::ip::Header;
-use fairspan_core::units::{ChannelId, Span, Time};
-use fairspan_core::wire::envelope::{Envelope, Feedback, Heartbeat, Message};
+use fairspan_core::units::{ChannelId, Rate, Span, Time};
+use fairspan_core::wire::envelope::{Envelope, Extended, Feedback, Fragment, Heartbeat, Message};
 use fairspan_core::wire::parity::{LEN, Mended, Parity, Row};
 use fairspan_core::wire::stamp::Stamp;
 use proptest::prelude::*;
@@ -12,6 +12,18 @@ use proptest::prelude::*;
 fn bond(mode: Mode) -> Bond<Vec<u8>> {
     let mut settings = config(3);
     settings.mode = mode;
+    up(settings)
+}
+
+/// Mode `stripe` with fragments.
+fn bond_that_cuts() -> Bond<Vec<u8>> {
+    let mut settings = config(3);
+    (settings.mode, settings.fragment_delay) = (Mode::Stripe, Some(Span::from_millis(30)));
+    settings.channels.iter_mut().for_each(|channel| channel.rate = Some(Rate::from_mbit(1)));
+    up(settings)
+}
+
+fn up(mut settings: Config) -> Bond<Vec<u8>> {
     (settings.feedback, settings.parity) = (true, true);
     settings.hold_bytes = 300_000;
     settings.policy = "brr:flush=on".parse().unwrap();
@@ -63,6 +75,7 @@ fn hostile() -> impl Strategy<Value = Vec<u8>> {
                     paced: number % 2 == 0,
                     expands: number % 3 == 0,
                     mends: number % 3 == 0,
+                    joins: number % 3 != 0,
                 }),
                 epoch as u8,
                 &[],
@@ -109,7 +122,23 @@ fn hostile() -> impl Strategy<Value = Vec<u8>> {
             frame(Message::Parity(message), tag % 3, if what % 3 == 0 { &coded } else { &any })
         },
     );
-    prop_oneof![4 => ordered, 4 => kept, 4 => rows, 2 => heartbeat, 2 => counted, 1 => feedback, 2 => any_kind, 1 => proptest::collection::vec(any::<u8>(), 0..100)]
+    // Near to one another and far, parts of the same packets and of others.
+    let parts = (any::<[u8; 3]>(), 0u32..600, proptest::collection::vec(any::<u8>(), 0..150)).prop_map(
+        |([flags, tag, far], sequence, any)| {
+            let sequence = (sequence + if far < 20 { u32::from(far) << 19 } else { 0 }) & 0xff_ffff;
+            let part = Fragment { begin: flags % 4 != 0, end: flags % 5 != 0, sequence };
+            let whole = packet(1, sequence, 200);
+            let body = match flags % 7 {
+                0 => &[][..],
+                1 => &any,
+                _ if part.begin && part.end => &whole,
+                _ if part.begin => &whole[..100],
+                _ => &whole[100..],
+            };
+            frame(Message::Extended(Extended::Fragment(part)), tag % 3, body)
+        },
+    );
+    prop_oneof![4 => ordered, 4 => parts, 4 => kept, 4 => rows, 2 => heartbeat, 2 => counted, 1 => feedback, 2 => any_kind, 1 => proptest::collection::vec(any::<u8>(), 0..100)]
 }
 
 proptest! {
@@ -117,9 +146,9 @@ proptest! {
 
     #[test]
     fn any_frames_are_survived_within_the_memory_bound(
-        mode in mode(), frames in proptest::collection::vec((hostile(), 0u8..70, any::<bool>(), any::<u8>(), 0u64..300), 1..150),
+        mode in mode(), cuts: bool, frames in proptest::collection::vec((hostile(), 0u8..70, any::<bool>(), any::<u8>(), 0u64..300), 1..150),
     ) {
-        let mut bond = bond(mode);
+        let mut bond = if cuts { bond_that_cuts() } else { bond(mode) };
         let mut now = Time::from_millis(1);
         for (bytes, channel, raw, tos, wait) in frames {
             let codepoint = if raw { Codepoint::Raw } else { Codepoint::Envelope };
@@ -187,6 +216,8 @@ fn each_bad_frame_is_counted_under_its_reason() {
     assert!(put(0, vec![0x2f, 0, 0]).contains(&"bad_kind"));
     assert!(put(0, frame(Message::Ordered { bucket: 0, sequence: 0, bond: 1 }, 1, &[0x45])).contains(&"bad_packet"));
     assert!(put(0, frame(Message::Striped, 1, &good)).contains(&"unexpected_stripe"));
+    let part = Extended::Fragment(Fragment { begin: true, end: true, sequence: 0 });
+    put(0, frame(Message::Extended(part), 1, &good));
     let heartbeat = Heartbeat { channel: ChannelId(2), ..Heartbeat::default() };
     assert!(put(0, frame(Message::Heartbeat(heartbeat), 0, &[])).contains(&"bad_channel"));
     assert!(!put(0, ordered(1, 0)).contains(&"late"));

@@ -11,6 +11,7 @@ mod bond_explain;
 mod bond_failure;
 mod bond_feedback;
 mod bond_flow;
+mod bond_fragments;
 mod bond_hostile;
 mod bond_metered;
 mod bond_modes;

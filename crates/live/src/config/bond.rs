@@ -7,6 +7,7 @@ use crate::quantity::parse_span;
 use fairspan_core::lan::{self, Lan, LinkConfig, USUAL_JITTER};
 use fairspan_core::options::Family;
 use fairspan_core::select::active_backup::FailOverMac;
+use fairspan_core::select::supervision::ArpValidate;
 use fairspan_core::select::{Policy, Settings, supervision};
 use fairspan_core::units::{ChannelId, Rate, Span};
 use fairspan_core::wire::mac::Mac;
@@ -243,7 +244,7 @@ impl Reader<'_> {
             let problem = format!("min_links={least} of {links} links: the bond would never carry anything");
             return refused("min_links", &problem);
         }
-        let supervision::Config { arp_interval, .. } = settings.supervision;
+        let supervision::Config { arp_interval, arp_validate, .. } = settings.supervision;
         if arp_interval == Span::ZERO && given("missed_max") {
             return refused(
                 "missed_max",
@@ -264,6 +265,23 @@ impl Reader<'_> {
                 "arp_validate says what counts as an answer to probes, and nobody is probed without arp_interval: add \
                  arp_interval=200ms and bond.arp_ip_target, or leave it out",
             );
+        }
+        if given("arp_all_targets") {
+            let validated = !matches!(arp_validate, ArpValidate::None | ArpValidate::Filter);
+            if arp_interval == Span::ZERO {
+                return refused(
+                    "arp_all_targets",
+                    "arp_all_targets says who has to answer probes, and nobody is probed without arp_interval: add \
+                     arp_interval=200ms and bond.arp_ip_target, or leave it out",
+                );
+            }
+            if !validated {
+                return refused(
+                    "arp_all_targets",
+                    "arp_all_targets says who has to answer, and arp_validate=none and =filter ask for no answers: choose another \
+                     value of arp_validate, or leave it out",
+                );
+            }
         }
         Ok(())
     }

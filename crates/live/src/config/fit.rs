@@ -6,7 +6,7 @@ use super::peer::{Channel, ChannelKind, ChannelPlace, Peer};
 use super::secret::Text;
 use super::{ConfigError, Interface, Reader, Routed, Table};
 use crate::secure::PublicKey;
-use fairspan_core::bond::{CHANNEL_OPTIONS, ChannelConfig};
+use fairspan_core::bond::{CHANNEL_OPTIONS, ChannelConfig, Config as BondConfig, ConfigError as BondError};
 use fairspan_core::units::Rate;
 use ipnet::IpNet;
 use std::ops::Range;
@@ -14,6 +14,9 @@ use toml::Spanned;
 
 /// Longest name in bytes: what the peer takes.
 const NAME_MAX: usize = 64;
+/// What is for mode `stripe` alone.
+pub(super) const FOR_STRIPES: [&str; 6] =
+    ["confirm_order", "credits", "fragment_delay", "marker_place", "marker_rounds", "stripe_buffer"];
 /// The kernel's own tables: `default`, `main`, `local`.
 const OWN_TABLES: std::ops::RangeInclusive<u32> = 253..=255;
 const MAIN_TABLE: u32 = 254;
@@ -111,6 +114,34 @@ impl Reader<'_> {
                 Err(self.error(span, setting, format!("is out of bounds: {}", entry.spec.expected())))
             }
             None => Ok(()),
+        }
+    }
+
+    /// Fragments need the rate of each channel that this end names, and time for something on it.
+    pub(super) fn fragments(
+        &self,
+        place: Option<Range<usize>>,
+        bond: &BondConfig,
+        channels: &[Channel],
+    ) -> Result<(), ConfigError> {
+        const SETTING: &str = "peer.fragment_delay";
+        let Some(place) = place.filter(|_| bond.fragment_delay.is_some()) else { return Ok(()) };
+        if let Some(channel) = channels.iter().find(|channel| channel.rate.is_none()) {
+            let problem = format!("needs the rate of each channel, and `{}` has none: give it a `rate`", channel.name);
+            return Err(self.error(place, SETTING, problem));
+        }
+        let mut whole = bond.clone();
+        whole.channels = channels
+            .iter()
+            .map(|channel| {
+                let mut config = ChannelConfig::default();
+                (config.rate, config.framing) = (channel.rate, channel.overhead.into());
+                config
+            })
+            .collect();
+        match whole.validate() {
+            Err(error @ BondError::Unsupported { .. }) => Err(self.error(place, SETTING, error)),
+            _ => Ok(()),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::class::RawClass;
 use super::class::words;
+use super::fit::FOR_STRIPES;
 use super::gateway::RawGateway;
 use super::invited::Identity;
 use super::name::host_and_port;
@@ -439,7 +440,7 @@ impl Reader<'_> {
             )?;
         }
         if bond.mode != Mode::Stripe {
-            for setting in ["confirm_order", "credits", "marker_place", "marker_rounds", "stripe_buffer"] {
+            for setting in FOR_STRIPES {
                 wrong(setting, "needs mode = \"stripe\"")?;
             }
         }
@@ -457,6 +458,7 @@ impl Reader<'_> {
         if let Some(name) = bond.metered.0.iter().find(is_none) {
             wrong("metered", &format!("names `{}`, and no channel has that name", name.0))?;
         }
+        self.fragments(raw.place("fragment_delay"), &bond, channels)?;
         bond.classes = self.classes(&raw.class, &bond, channels)?;
         bond.dead_after_idle = bond.dead_after_idle.max(bond.dead_after);
         match bond.validate() {

@@ -141,6 +141,7 @@ impl Reader<'_> {
         let default = settings.member().plain();
         for (name, why) in [
             ("arp_validate", "is about ARP answers on Ethernet links, and a peer answers the bond's own probes"),
+            ("arp_all_targets", "is about ARP answers on Ethernet links, and there is one peer, which answers"),
             ("fail_over_mac", "is about hardware addresses of Ethernet links, and a peer sees none of them"),
             ("lp_interval", "is about a switch that learns addresses, and there is none before a peer"),
         ] {

@@ -145,7 +145,9 @@ fn each_error_in_a_policy_names_line_option_and_what_would_be_right() {
         ("confirm_order = true".into(), 9, "peer.confirm_order", "mode = \"stripe\""),
         ("credits = false".into(), 9, "peer.credits", "mode = \"stripe\""),
         ("marker_rounds = 4".into(), 9, "peer.marker_rounds", "mode = \"stripe\""),
+        ("fragment_delay = \"30ms\"".into(), 9, "peer.fragment_delay", "mode = \"stripe\""),
         ("policy = \"active-backup:arp_validate=none\"".into(), 9, "peer.policy", "leave it out"),
+        ("policy = \"active-backup:arp_all_targets=all\"".into(), 9, "peer.policy", "leave it out"),
         ("copies = 65".into(), 9, "peer.copies", "from 0 to 64"),
     ];
     for (policy, line, setting, advice) in rows {

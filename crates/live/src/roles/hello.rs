@@ -13,6 +13,7 @@
 //! | 8 | weight where not all channels have a rate, u16 big-endian, from 1 to 1000 |
 //! | 9 | which channels the sender has now: how often that has changed since it began, u32; a set of bits, u64; both big-endian |
 //! | 10 | whether the channel costs its opener money, so that the other end too sends data there only while no other works, u8: 0 or 1 |
+//! | 11 | whether the sender cuts packets into fragments, u8: 0 or 1 |
 
 use fairspan_core::bond::{Mode, Scheduler};
 use fairspan_core::options::Words;
@@ -45,6 +46,8 @@ pub(super) struct Hello {
     pub listed: Option<Listed>,
     /// Whether its use costs money.
     pub metered: bool,
+    /// Whether packets go in fragments.
+    pub cuts: bool,
 }
 
 /// Which channels an initiator has.
@@ -74,7 +77,7 @@ pub(super) enum HelloError {
 }
 
 impl Hello {
-    /// The bytes for the handshake; at most 124 with a name that keeps to [`NAME_LIMIT`].
+    /// The bytes for the handshake; at most 127 with a name that keeps to [`NAME_LIMIT`].
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let mut put = |tag: u8, value: &[u8]| {
@@ -113,6 +116,9 @@ impl Hello {
         }
         if self.metered {
             put(10, &[1]);
+        }
+        if self.cuts {
+            put(11, &[1]);
         }
         out
     }
@@ -179,6 +185,10 @@ impl Hello {
                         channels: u64::from_be_bytes(channels.try_into().map_err(|_| bad)?),
                     });
                 }
+                11 => match value {
+                    [cuts @ (0 | 1)] => hello.cuts = *cuts == 1,
+                    _ => return Err(bad),
+                },
                 10 => match value {
                     [metered @ (0 | 1)] => hello.metered = *metered == 1,
                     _ => return Err(bad),
@@ -207,6 +217,7 @@ mod tests {
             weight: Some(300),
             listed: Some(Listed { generation: 2, channels: 0b101 }),
             metered: true,
+            cuts: true,
         }
     }
 
@@ -216,7 +227,7 @@ mod tests {
         assert_eq!(
             bytes,
             b"\x01\x03dsl\x02\x08\0\0\0\0\x05\xf5\xe1\0\x03\x01\x02\x04\x02\0\x0e\x05\x02\x05\xd4\x06\x01\x01\x07\x01\x02\x08\x02\x01\x2c\
-              \x09\x0c\0\0\0\x02\0\0\0\0\0\0\0\x05\x0a\x01\x01"
+              \x09\x0c\0\0\0\x02\0\0\0\0\0\0\0\x05\x0a\x01\x01\x0b\x01\x01"
         );
         assert_eq!(Hello::decode(&bytes), Ok(full()));
         assert_eq!(Hello::decode(&[]), Ok(Hello::default()));
@@ -253,6 +264,8 @@ mod tests {
             (b"\x09\x08\0\0\0\0\0\0\0\0", 9),
             (b"\x0a\x01\x02", 10),
             (b"\x0a\x02\0\0", 10),
+            (b"\x0b\x01\x02", 11),
+            (b"\x0b\x00", 11),
             (b"\x09\x0d\0\0\0\0\0\0\0\0\0\0\0\0\0", 9),
         ] {
             assert_eq!(Hello::decode(bytes), Err(HelloError::Value { tag }), "{bytes:?}");

@@ -159,8 +159,8 @@ impl Bond {
             gone: Vec::new(),
             dropped: [0; REASONS.len()],
             extent: match (record, model.config.compress_headers) {
-                // Parity is reckoned over all of a packet.
-                _ if record || model.config.parity => Extent::All,
+                // Parity is reckoned over all of a packet, and pieces of one have their bytes.
+                _ if record || model.config.parity || model.config.fragment_delay.is_some() => Extent::All,
                 (_, Compression::Off) => Extent::Read,
                 _ => Extent::Headers,
             },
@@ -458,6 +458,9 @@ impl Bond {
         }
         for (name, value) in side.bond.flow_stats().iter().flat_map(|stats| stats.each()) {
             add(&format!("flow.{name}"), value);
+        }
+        for (name, value) in side.bond.fragment_counts().iter().flat_map(|counts| counts.each()) {
+            add(&format!("fragments.{name}"), value);
         }
         for (n, class) in side.bond.classes().enumerate() {
             for (counter, value) in class.stats.each() {

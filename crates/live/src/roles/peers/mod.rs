@@ -176,7 +176,12 @@ impl Peers {
     fn know(config: &config::Peer, transport: &mut Transport) -> Result<Option<PeerId>, DaemonError> {
         let (Some(key), Some(sessions)) = (config.public_key, transport.sessions.as_mut()) else { return Ok(None) };
         // What channels that the peer opens are told in our answer.
-        let answer = Hello { mode: Some(config.bond.mode), scheduler: Some(config.bond.scheduler), ..Hello::default() };
+        let answer = Hello {
+            mode: Some(config.bond.mode),
+            scheduler: Some(config.bond.scheduler),
+            cuts: config.bond.fragment_delay.is_some(),
+            ..Hello::default()
+        };
         let mut known = PeerConfig::new(key);
         known.preshared_key.clone_from(&config.preshared_key);
         known.hello = answer.encode();
@@ -358,9 +363,10 @@ impl Peers {
                     // The frame leaves with its packet: what is kept is a copy.
                     back = frame.packet.as_ref().and_then(Packet::duplicate);
                 }
-                // Nor does the configuration let headers be compressed here.
+                if let Some(packet) = &mut frame.packet {
+                    packet.strip(frame.skip);
+                }
                 complete
-                    && frame.skip == 0
                     && channel.outbox.push_frame(Frame {
                         codepoint: frame.codepoint,
                         head: frame.head,

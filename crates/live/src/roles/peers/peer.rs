@@ -34,6 +34,8 @@ pub(super) struct PeerState {
     seal: usize,
     /// What the peer said that it uses, where it differs from ours and has been told to a person.
     pub(super) differs: Option<(Mode, Scheduler)>,
+    /// Whether the peer said that it cuts packets.
+    cuts: Option<bool>,
     /// Read freely; every input goes through the methods here, which remember that there may be output.
     pub(super) bond: Recorder<PacketBuf, Recording>,
     channels: Vec<Option<ChannelState>>,
@@ -134,6 +136,7 @@ impl PeerState {
             metered: [config.bond.metered.0.clone(), Vec::new(), Vec::new(), Vec::new()],
             seal,
             differs: None,
+            cuts: None,
             bond,
             channels: Vec::new(),
             dirty: true,
@@ -334,6 +337,17 @@ impl PeerState {
     /// Tells a person, once, when the peer's hello does not fit our settings.
     pub(super) fn compare(&mut self, hello: &Hello) {
         let (Some(mode), Some(scheduler)) = (hello.mode, hello.scheduler) else { return };
+        let cuts = self.bond.config().fragment_delay.is_some();
+        if mode == self.mode && hello.cuts != cuts && self.cuts != Some(hello.cuts) {
+            let (ours, theirs) = if cuts { ("set", "not set") } else { ("not set", "set") };
+            tracing::warn!(
+                peer = self.name,
+                ours,
+                theirs,
+                "packets get through in both directions only where both ends set `fragment_delay`, or none does"
+            );
+        }
+        self.cuts = Some(hello.cuts);
         let differs = Some((mode, scheduler)).filter(|theirs| *theirs != (self.mode, self.scheduler));
         if self.differs == differs {
             return;

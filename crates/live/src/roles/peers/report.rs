@@ -100,7 +100,10 @@ impl Peers {
             counters: {
                 let bond = peer.bond.stats().each().map(|(name, n)| (name.to_owned(), n));
                 let flow = peer.bond.flow_stats();
-                bond.chain(flow.iter().flat_map(|f| f.each()).map(|(name, n)| (format!("flow_{name}"), n))).collect()
+                let cut = peer.bond.fragment_counts();
+                let flow = flow.iter().flat_map(|f| f.each()).map(|(name, n)| (format!("flow_{name}"), n));
+                let cut = cut.iter().flat_map(|f| f.each()).map(|(name, n)| (format!("fragments_{name}"), n));
+                bond.chain(flow).chain(cut).collect()
             },
             channels,
             queue: (peer.mode != Mode::Flow).then(|| queue_status(now, &peer.bond)),

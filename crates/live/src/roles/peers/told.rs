@@ -25,6 +25,7 @@ pub(super) fn hello_of(peer: &PeerState, channel: &Channel, mtu: usize) -> Hello
         scheduler: Some(peer.scheduler),
         weight: Some(channel.weight.min(u32::from(u16::MAX)) as u16),
         listed: Some(peer.listed),
+        cuts: peer.bond.config().fragment_delay.is_some(),
         metered: peer.bond.config().metered.0.iter().any(|name| name.0 == channel.name),
     }
 }
