@@ -39,3 +39,4 @@ mod shape;
 mod split_peers;
 mod tcp;
 mod unreachable;
+mod web;

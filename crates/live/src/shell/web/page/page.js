@@ -222,7 +222,7 @@
       peer.queue && peer.queue.delay && ["Wait", number(peer.queue.delay.median_ms, 1) + " ms, 99 % within " + number(peer.queue.delay.p99_ms, 1) + " ms"],
       peer.peer_mode && ["The peer", "has mode " + peer.peer_mode]]))) : null;
   const flows = (status) => {
-    const queues = [...status.peers.map((peer) => [peer.name, peer.queue]), ...(status.shape ? status.shape.directions.map((d) => [d.name, d]) : []),
+    const queues = [...status.peers.map((peer) => [peer.name, peer.queue]), ...status.peers.filter((peer) => peer.split).map((peer) => ["gateway to " + peer.name, peer.split.queue]), ...(status.shape ? status.shape.directions.map((d) => [d.name, d]) : []),
       ...(status.gateway ? [["gateway", status.gateway.queue]] : [])];
     const all = queues.flatMap(([of, queue]) => (queue && queue.flows ? queue.flows.map((flow) => [of, flow]) : [])).filter(([, flow]) => flow.mbit > 0 || flow.waiting > 0);
     all.sort((a, b) => b[1].mbit - a[1].mbit);
@@ -253,7 +253,7 @@
   };
   const counters = (status) => {
     const groups = [["daemon", status.counters], ...status.peers.map((peer) => [peer.name, peer.counters]), ...(status.bond ? [["bond", status.bond.counters]] : []), ...(status.ring ? [["ring", status.ring.counters]] : []),
-      ...(status.shape ? status.shape.directions.map((d) => [d.name, d.counters]) : []), ...(status.gateway ? [["gateway", status.gateway.counters]] : [])];
+      ...(status.shape ? status.shape.directions.map((d) => [d.name, d.counters]) : []), ...status.peers.filter((peer) => peer.split).map((peer) => ["gateway to " + peer.name, peer.split.counters]), ...(status.gateway ? [["gateway", status.gateway.counters]] : [])];
     const open = new Set([...byId("counters").querySelectorAll("details[open]")].map((node) => node.dataset.of));
     return groups.map(([of, values]) => {
       const rows = Object.entries(values).filter(([, value]) => value > 0);
