@@ -119,7 +119,9 @@ pub fn examine(file: &Path, running: Option<&Status>) -> Result<Diagnosis, Confi
             let channels = || config.peers.iter().flat_map(|peer| &peer.channels);
             let mark = config.interface.fwmark;
             channels().for_each(|channel| way(&mut findings, &mut fixes, &mut netlink, channel, mark));
-            firewall::examine(&mut findings, &config, &netlink.all_routes().unwrap_or_default());
+            if Role::of(&config) == Role::Peers {
+                firewall::examine(&mut findings, &config, &netlink.all_routes().unwrap_or_default());
+            }
             forwarding(&mut findings, &mut fixes, &config, running.is_some());
         }
         Err(error) => findings.doubtful("routes", error.to_string(), "give this process access to rtnetlink"),

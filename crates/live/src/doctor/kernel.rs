@@ -120,7 +120,7 @@ pub(super) fn connections(findings: &mut Findings) {
 }
 
 fn table(findings: &mut Findings, count: i64, most: i64) {
-    if most > 0 && count >= most / 100 * FULL {
+    if most > 0 && count.saturating_mul(100) >= most.saturating_mul(FULL) {
         let found =
             format!("the kernel remembers {count} connections of at most {most}: packets of new ones are dropped");
         let remedy = format!("`sysctl -w net.netfilter.nf_conntrack_max={}`", most.saturating_mul(4));

@@ -96,6 +96,7 @@ fn rules_for_some_addresses_and_devices_let_nobody_else_in() {
     let unknown = Packet { device: None, ..call() };
     let lan = format!("{},{ACCEPT}", matching(r#"{"meta":{"key":"iifname"}}"#, "==", "\"lan0\""));
     assert!(!drops(&[&lan], &unknown), "perhaps it comes by lan0");
+    assert!(drops(&[&lan.replace("lan0", "lo")], &unknown), "and not by lo");
 }
 
 #[test]
