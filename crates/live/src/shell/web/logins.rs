@@ -128,10 +128,10 @@ mod tests {
     fn of_too_many_sessions_the_one_that_was_used_longest_ago_gives_way() {
         let mut logins = Logins::default();
         let tokens: Vec<String> = (0..SESSIONS as u64).map(|n| logins.begin(Time::from_millis(n * 1000))).collect();
-        assert!(logins.of(Time::from_millis(1000_000), &tokens[0]).is_some());
-        logins.begin(Time::from_millis(1001_000));
+        assert!(logins.of(Time::from_millis(1_000_000), &tokens[0]).is_some());
+        logins.begin(Time::from_millis(1_001_000));
         assert_eq!(logins.known.len(), SESSIONS);
-        assert!(logins.of(Time::from_millis(1002_000), &tokens[0]).is_some());
-        assert_eq!(logins.of(Time::from_millis(1002_000), &tokens[1]), None);
+        assert!(logins.of(Time::from_millis(1_002_000), &tokens[0]).is_some());
+        assert_eq!(logins.of(Time::from_millis(1_002_000), &tokens[1]), None);
     }
 }

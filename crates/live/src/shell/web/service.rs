@@ -15,7 +15,7 @@ const AGAIN: (Span, Span) = (Span::from_secs(1), Span::from_secs(30));
 
 /// The page, or why there is none.
 #[derive(Debug)]
-pub(in crate::shell) struct Service {
+pub(crate) struct Service {
     served: Served,
     address: SocketAddr,
     page: Result<Web, Absent>,
@@ -31,7 +31,7 @@ struct Absent {
 
 impl Service {
     /// Begins to serve at `address`, now or later.
-    pub(in crate::shell) fn begin(now: Time, address: SocketAddr, served: Served, poller: &Poller) -> Service {
+    pub(crate) fn begin(now: Time, address: SocketAddr, served: Served, poller: &Poller) -> Service {
         let absent = Absent { why: String::new(), pause: Span::ZERO, again: now };
         let mut service = Service { served, address, page: Err(absent) };
         service.attempt(now, poller);
@@ -63,7 +63,7 @@ impl Service {
     }
 
     /// When it has something to do at the latest.
-    pub(in crate::shell) fn poll_timeout(&self) -> Time {
+    pub(crate) fn poll_timeout(&self) -> Time {
         match &self.page {
             Ok(web) => web.poll_timeout(),
             Err(absent) => absent.again,
@@ -71,7 +71,7 @@ impl Service {
     }
 
     /// Tells the page what there is to tell, or tries again to have one.
-    pub(in crate::shell) fn handle_timeout(&mut self, now: Time, poller: &Poller, status: impl FnOnce() -> Status) {
+    pub(crate) fn handle_timeout(&mut self, now: Time, poller: &Poller, status: impl FnOnce() -> Status) {
         match &mut self.page {
             Ok(web) if web.has_ended() => {
                 poller.forget(web.ordering);
@@ -87,19 +87,19 @@ impl Service {
     }
 
     /// Whether `token` tells that somebody wants something.
-    pub(in crate::shell) fn is(&self, token: Token) -> bool {
+    pub(crate) fn is(&self, token: Token) -> bool {
         self.page.as_ref().is_ok_and(|web| web.is(token))
     }
 
     /// Does what is wanted.
-    pub(in crate::shell) fn handle_orders(&self, order: impl FnMut(&Order) -> Result<(), String>) {
+    pub(crate) fn handle_orders(&self, order: impl FnMut(&Order) -> Result<(), String>) {
         if let Ok(web) = &self.page {
             web.handle_orders(order);
         }
     }
 
     /// What there is to tell of it.
-    pub(in crate::shell) fn status(&self) -> PageStatus {
+    pub(crate) fn status(&self) -> PageStatus {
         let problem = self.page.as_ref().err().map(|absent| absent.why.clone());
         PageStatus { address: self.address.to_string(), served: problem.is_none(), problem }
     }
