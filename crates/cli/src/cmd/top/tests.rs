@@ -120,7 +120,10 @@ fn flows_that_a_gateway_before_a_bond_splits_are_shown_beside_those_of_the_bond(
     let text = PEERS.replace("\"explained\"", &split);
     let shown = screen(&model(&text), &Choice { tab: Tab::Flows, ..Choice::default() }, (80, 24));
     let at = |wanted: &str| shown.find(wanted).unwrap_or_else(|| panic!("{wanted} is not in\n{shown}"));
-    assert!(at("7.50") < at("2.25") && shown.contains("tcp split > there"), "{shown}");
+    assert!(
+        at("7.50        0        0  tcp split > there") < at("2.25        0        0  udp bond > there"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -132,6 +135,8 @@ fn a_daemon_that_hangs_keeps_no_other_from_being_shown() {
     let listener = std::os::unix::net::UnixListener::bind(&answers).expect("bound");
     let serving = thread::spawn(move || {
         let (mut client, _) = listener.accept().expect("asked");
+        let mut question = [0; 64];
+        assert!(std::io::Read::read(&mut client, &mut question).expect("a question") > 0);
         std::io::Write::write_all(&mut client, PEERS.as_bytes()).expect("answered");
     });
     let mut asked = Asked::default();
