@@ -1,6 +1,6 @@
 //! Who is logged in: a random token each, kept in memory only, so that a cookie tells nothing of the password and ends.
 //!
-//! A session ends when somebody logs out, [`UNUSED`] after it was last used, [`LONGEST`] after it began, when the daemon ends, and when newer ones need its
+//! A session ends when somebody logs out, `UNUSED` after it was last used, `LONGEST` after it began, when the daemon ends, and when newer ones need its
 //! place: the one that was used longest ago gives way.
 
 use crate::secure::{Entropy, OsEntropy};
