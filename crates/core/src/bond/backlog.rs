@@ -6,8 +6,8 @@
 
 use super::Bond;
 use super::channel::{bit, each};
-use super::reserve::{Candidate, used_at_once};
-use super::revisit;
+use super::reserve::{Candidate, Reserve, slight, used_at_once};
+use super::revisit::{self, Held};
 use crate::packet::Packet;
 use crate::path::train::Train;
 use crate::units::{ChannelId, Rate, Span, Time};
@@ -28,7 +28,7 @@ impl<P: Packet> Bond<P> {
             let c = &self.channels[channel];
             // What its packets usually take: the peer gives the others as long.
             let delay = c.path.delay.delay(reference)? + c.path.delay.full_variation();
-            Some(Candidate { channel, rate: c.known_rate()?, delay, trip: c.path.rtt()? })
+            Some(Candidate { channel, rate: c.known_rate()?, sure: c.is_sure_of_rate(), delay, trip: c.path.rtt()? })
         };
         let mut all = each(self.channels.eligible()).map(candidate).collect::<Option<Vec<_>>>()?;
         all.sort_by_key(|c| (c.delay, c.channel));
@@ -40,15 +40,19 @@ impl<P: Packet> Bond<P> {
         if !self.config.reserve || !self.number.resends() {
             return;
         }
-        let Some(all) = self.candidates() else {
-            (self.channels.reserve.planned, self.channels.reserve.called) = (0, 0);
+        let reserve = &self.channels.reserve;
+        let Some(mut all) = self.candidates() else {
+            self.channels.reserve = Reserve { planned: 0, slight: 0, called: 0, ..*reserve };
             return;
         };
+        let slight = slight(&all, reserve.slight);
         let reserve = &mut self.channels.reserve;
+        all.retain(|c| slight & bit(c.channel) == 0);
         let before = all.iter().filter(|c| reserve.planned & bit(c.channel) == 0).count();
         let used = used_at_once(&all, Some(before).filter(|n| *n > 0));
-        reserve.planned = all[used..].iter().fold(0, |set, c| set | bit(c.channel));
-        reserve.called &= reserve.planned;
+        reserve.slight = slight;
+        reserve.planned = all[used..].iter().fold(slight, |set, c| set | bit(c.channel));
+        reserve.called &= reserve.planned & !slight;
         let sum = all[..used].iter().map(|c| c.rate.as_bits_per_sec()).fold(0, u64::saturating_add);
         reserve.base = Some(Rate::from_bits_per_sec(sum));
         // The next one to be called, and the rate and the longest delay of those in use.
@@ -85,7 +89,7 @@ impl<P: Packet> Bond<P> {
     #[inline]
     pub(super) fn call_reserve(&mut self, now: Time) {
         let reserve = &mut self.channels.reserve;
-        if reserve.held() == 0 {
+        if reserve.waiting() == 0 {
             return;
         }
         if self.ingress.queue.bytes() + self.classed.bulk_for_any() <= reserve.call_at {
@@ -99,7 +103,7 @@ impl<P: Packet> Bond<P> {
     fn call_next(&mut self, now: Time) {
         let Some(all) = self.candidates() else { return };
         let reserve = &mut self.channels.reserve;
-        let Some(next) = all.iter().find(|c| reserve.held() & bit(c.channel) != 0) else { return };
+        let Some(next) = all.iter().find(|c| reserve.waiting() & bit(c.channel) != 0) else { return };
         reserve.called |= bit(next.channel);
         (reserve.quiet, reserve.waits) = (None, None);
         self.stats.reserve_calls += 1;
@@ -144,11 +148,17 @@ impl<P: Packet> Bond<P> {
         let is_near = |at: i64| least.is_some_and(|least| at.saturating_sub(least) <= revisit::LATER.as_nanos() as i64);
         let near = each(eligible).filter(|channel| recent(self, *channel).is_some_and(is_near));
         let near = near.fold(0, |set, channel| set | bit(channel));
-        let reserve = self.channels.reserve.held() & near;
+        let reserve = &self.channels.reserve;
+        let (slight, reserve) = (reserve.slight, reserve.waiting() & near);
         for channel in each(eligible) {
             let c = &mut self.channels[channel];
             let (Some(rate), Some(train)) = (c.known_rate(), &mut c.path.train) else { continue };
-            if c.revisit.look(now, rate, reserve & bit(channel) != 0) {
+            let held = match bit(channel) {
+                bit if slight & bit != 0 => Held::Slight,
+                bit if reserve & bit != 0 => Held::Reserve,
+                _ => Held::No,
+            };
+            if c.revisit.look(now, rate, held) {
                 **train = Train::default();
             }
         }

@@ -79,7 +79,7 @@ impl<P: Packet> Bond<P> {
             return;
         }
         self.classed.extend(self.channels.len());
-        let (usable, in_use) = (self.channels.usable, self.channels.in_use());
+        let (usable, in_use, for_little) = (self.channels.usable, self.channels.in_use(), self.channels.for_little());
         let reference = self.channels.reference();
         let channels = &self.channels;
         let takes = |channel: ChannelId| {
@@ -98,6 +98,7 @@ impl<P: Packet> Bond<P> {
             let named = each(usable).filter(is_named).fold(0, |set, channel| set | bit(channel));
             let wanted = match (named, names.is_empty(), c.config.only) {
                 (0, false, true) => 0,
+                (0, ..) if c.config.latency.is_some() => for_little,
                 (0, ..) => in_use,
                 _ => named,
             };

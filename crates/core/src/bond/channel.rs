@@ -69,6 +69,11 @@ impl Channel {
         self.rate.or_else(|| self.path.control.as_ref()?.path_rate())
     }
 
+    /// Whether the channel carries no more than that.
+    pub(super) fn is_sure_of_rate(&self) -> bool {
+        self.rate.is_some() || self.path.control.as_ref().is_some_and(|control| !control.is_starting())
+    }
+
     /// Whether that is another rate than the one the host queue knows, by more than an eighth.
     pub(super) fn is_other_rate(&self) -> bool {
         match (self.reckoned, self.known_rate()) {
@@ -306,6 +311,12 @@ impl Channels {
     #[inline]
     pub(super) fn in_use(&self) -> u64 {
         self.eligible() & !self.reserve.held()
+    }
+
+    /// Those that may carry a little: besides, those that carry too little for all else. One of them may be the fastest.
+    #[inline]
+    pub(super) fn for_little(&self) -> u64 {
+        self.in_use() | self.eligible() & self.reserve.slight
     }
 
     /// Bytes of data sent on all channels, link-layer headers counted.

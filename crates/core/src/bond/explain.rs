@@ -10,7 +10,7 @@ use super::class::ClassMode;
 use super::classed::ClassReport;
 use super::compressed::FASTEST as COMPRESSED_TO;
 use super::config::Mode;
-use super::reserve::{Candidate, TYPICAL, duration, used_at_once};
+use super::reserve::{Candidate, FRAME, TYPICAL, duration, slight, used_at_once};
 use crate::options::Words;
 use crate::packet::Packet;
 use crate::path::delay::Reference;
@@ -323,14 +323,16 @@ impl<P: Packet> Bond<P> {
         if !self.config.reserve {
             return;
         }
-        let Some(all) = self.candidates() else {
+        let Some(mut all) = self.candidates() else {
             if self.channels.usable.count_ones() > 1 {
                 told.because.push("none is held in reserve, because not all rates and delays are known".into());
             }
             return;
         };
         let reserve = &self.channels.reserve;
-        let before = all.len() - reserve.planned.count_ones() as usize;
+        self.tell_slight(&all, told);
+        all.retain(|c| reserve.slight & bit(c.channel) == 0);
+        let before = all.len() - (reserve.planned & !reserve.slight).count_ones() as usize;
         for (k, c) in all.iter().enumerate().skip(1) {
             let name = self.name(c.channel);
             let is_used = |changed: &dyn Fn(&mut Candidate)| {
@@ -378,7 +380,7 @@ impl<P: Packet> Bond<P> {
                 }
             }
         }
-        if let Some(next) = all.iter().find(|c| reserve.held() & bit(c.channel) != 0) {
+        if let Some(next) = all.iter().find(|c| reserve.waiting() & bit(c.channel) != 0) {
             let waits = self.ingress.queue.bytes() + self.classed.bulk_for_any();
             told.change.push(format!(
                 "more than {} kB wait for 0.1 s ({} kB now): {} is called",
@@ -386,6 +388,27 @@ impl<P: Packet> Bond<P> {
                 waits / 1000,
                 self.name(next.channel)
             ));
+        }
+    }
+
+    /// Which channels carry next to nothing of `all`, and from which rate on that would be otherwise.
+    fn tell_slight(&self, all: &[Candidate], told: &mut Told) {
+        let before = self.channels.reserve.slight;
+        for (k, c) in all.iter().enumerate().filter(|(_, c)| before & bit(c.channel) != 0) {
+            let name = self.name(c.channel);
+            let others: Vec<Candidate> = all.iter().filter(|other| before & bit(other.channel) == 0).copied().collect();
+            told.because.push(format!(
+                "{name} adds {} to {}, and all would wait for each of its frames, which take {}: it carries only what is small",
+                mbit(c.rate), mbit(sum(&others)), ms(c.rate.transmit_time(FRAME))
+            ));
+            let is_slight = |rate: Rate| {
+                let mut other = all.to_vec();
+                other[k].rate = rate;
+                slight(&other, before) & bit(c.channel) != 0
+            };
+            if let Some(rate) = first(|n| raised(c.rate, n).filter(|rate| !is_slight(*rate))) {
+                told.change.push(format!("{name} carried {} or more ({} now)", mbit(rate), mbit(c.rate)));
+            }
         }
     }
 

@@ -53,12 +53,12 @@ impl<P: Packet> Bond<P> {
         self.stats.queue_full += self.ingress.prompt.drop_before(oldest, &mut self.ingress.ledger);
         self.ingress.prompt.at = None;
         let waited = now.since(self.ingress.prompt.waiting.front()?.since);
-        let in_use = self.channels.in_use();
-        let (first, at) = self.first_for_prompt(now, self.ingress.prompt.by, in_use)?;
+        let set = self.channels.for_little();
+        let (first, at) = self.first_for_prompt(now, self.ingress.prompt.by, set)?;
         let may = self.may_send(now, first);
         // Where the law is the reason that none may go, the next word of the peer is waited for.
         self.ingress.prompt.at = Some(at).filter(|at| *at > now);
-        let channel = if may { first } else { self.prompt_by(now, first, waited, in_use)? };
+        let channel = if may { first } else { self.prompt_by(now, first, waited, set)? };
         self.ingress.prompt.by = Some(channel);
         let queued = self.ingress.prompt.pop()?;
         queued.on_sent(now, &mut self.ingress.ledger);

@@ -4,11 +4,11 @@
 //! the rate and the waits that it had then. No data goes there, hence nothing would tell that it is well again. So where a channel is in reserve with
 //! less than half of the most that it was known to carry, a train of echo requests goes there ([`train`](crate::path::train)) after a
 //! second, and again after twice as long each time, a minute at most. A rate that is found to be twice what the law has is the law's from then on.
-//! One that takes more than [`LATER`] longer than the fastest is not asked: it is called when it is needed, as any other in reserve, because
+//! A slight channel is asked too, whatever it carried, since it is never called. Of the others one that takes more than [`LATER`] longer than the fastest is not asked: it is called when it is needed, as any other in reserve, because
 //! TCP would rather have its old round trip than a window for a new one.
 //!
-//! Source: ours. Cost: O(channels) a second; a train has 24 kB, and up to four times as much each time where that is too short to tell. Invariants: a
-//! channel that carries what it always did is never asked; nor is one whose use costs money, while it is not in use.
+//! Source: ours. Cost: O(channels) a second; a train has 24 kB, and up to four times as much each time where that is too short to tell. Invariants: but
+//! for slight ones, a channel that carries what it always did is never asked; nor is one whose use costs money, while it is not in use.
 
 use crate::units::{Rate, Span, Time};
 
@@ -35,12 +35,23 @@ impl Default for Revisit {
     }
 }
 
+/// Whether a channel is held back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Held {
+    /// It carries data, or would be called although it takes so much longer.
+    No,
+    /// It is in reserve.
+    Reserve,
+    /// It is slight.
+    Slight,
+}
+
 impl Revisit {
-    /// At `now` the channel is known to carry `rate`, and is in reserve or in use: whether it is to be asked.
-    pub(super) fn look(&mut self, now: Time, rate: Rate, reserve: bool) -> bool {
+    /// At `now` the channel is known to carry `rate`, and is in use or not: whether it is to be asked.
+    pub(super) fn look(&mut self, now: Time, rate: Rate, held: Held) -> bool {
         self.most = self.most.max(rate);
         let slow = rate.as_bits_per_sec() <= self.most.as_bits_per_sec() / 2;
-        if !(slow && reserve) {
+        if held == Held::No || held == Held::Reserve && !slow {
             if now.since(self.asked) >= FORGOTTEN {
                 self.wait = FIRST;
             }
@@ -62,14 +73,16 @@ mod tests {
     #[test]
     fn one_that_became_slow_is_asked_less_and_less_often_and_one_that_did_not_never() {
         let mut revisit = Revisit::default();
-        let mut asked = |from: u64, until: u64, mbit: u64, reserve: bool| {
-            let at = |second: &u64| revisit.look(Time::from_millis(1000 * second), Rate::from_mbit(mbit), reserve);
+        let mut asked = |from: u64, until: u64, mbit: u64, held: Held| {
+            let at = |second: &u64| revisit.look(Time::from_millis(1000 * second), Rate::from_mbit(mbit), held);
             (from..until).filter(at).collect::<Vec<_>>()
         };
-        assert_eq!(asked(1, 100, 30, true), [0u64; 0], "LTE beside fibre");
-        assert_eq!(asked(100, 200, 14, false), [0u64; 0], "in use, its law looks");
-        assert_eq!(asked(200, 500, 15, true), [200, 202, 206, 214, 230, 262, 322, 382, 442]);
-        assert_eq!(asked(500, 529, 30, false), [0u64; 0]);
-        assert_eq!(asked(529, 600, 14, true), [529, 531, 535, 543, 559, 591]);
+        assert_eq!(asked(1, 100, 30, Held::Reserve), [0u64; 0], "LTE beside fibre");
+        assert_eq!(asked(100, 200, 14, Held::No), [0u64; 0], "in use, its law looks");
+        assert_eq!(asked(200, 500, 15, Held::Reserve), [200, 202, 206, 214, 230, 262, 322, 382, 442]);
+        assert_eq!(asked(500, 529, 30, Held::No), [0u64; 0]);
+        assert_eq!(asked(529, 600, 14, Held::Reserve), [529, 531, 535, 543, 559, 591]);
+        assert_eq!(asked(700, 760, 30, Held::Reserve), [0u64; 0]);
+        assert_eq!(asked(760, 790, 30, Held::Slight), [760, 762, 766, 774], "it was never more");
     }
 }

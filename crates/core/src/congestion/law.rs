@@ -107,6 +107,10 @@ pub trait Law {
     fn path_rate(&self) -> Option<Rate> {
         None
     }
+    /// Whether that may still be much less than the path carries, because no more was sent yet.
+    fn is_starting(&self) -> bool {
+        false
+    }
     /// How fast a sender that paces sends; `None` before a round trip was measured: as fast as the window lets it.
     fn pacing_rate(&self) -> Option<Rate>;
 }

@@ -156,6 +156,9 @@ macro_rules! laws {
             fn path_rate(&self) -> Option<Rate> {
                 match self { $(AnyLaw::$law(law) => law.path_rate(),)* AnyLaw::Own(law) => law.path_rate() }
             }
+            fn is_starting(&self) -> bool {
+                match self { $(AnyLaw::$law(law) => law.is_starting(),)* AnyLaw::Own(law) => law.is_starting() }
+            }
             #[inline]
             fn pacing_rate(&self) -> Option<Rate> {
                 match self { $(AnyLaw::$law(law) => law.pacing_rate(),)* AnyLaw::Own(law) => law.pacing_rate() }

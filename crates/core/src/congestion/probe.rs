@@ -544,6 +544,10 @@ impl Law for Probe {
         let rate = self.rate.value();
         (rate > 0.0).then(|| Rate::from_bits_per_sec((8.0 * rate) as u64))
     }
+
+    fn is_starting(&self) -> bool {
+        matches!(self.phase, Phase::Start { .. })
+    }
 }
 
 #[cfg(test)]

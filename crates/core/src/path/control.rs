@@ -124,6 +124,11 @@ impl Control {
         self.law.path_rate()
     }
 
+    /// Whether the path may carry much more than what was found.
+    pub(crate) fn is_starting(&self) -> bool {
+        self.law.is_starting()
+    }
+
     /// The path's rate was measured before anything was sent.
     pub(crate) fn on_path_rate(&mut self, rate: Rate) {
         self.law.on_path_rate(rate);
