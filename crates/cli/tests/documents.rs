@@ -462,7 +462,7 @@ fn every_command_is_documented_and_every_documented_command_exists() {
     documented.dedup();
     assert_eq!(documented, listed);
     let help = String::from_utf8(fairspan(&["bench", "--help"]).stdout).expect("text");
-    for what in ["gateway", "profiles", "reliable", "replay", "sim", "tunnel"] {
+    for what in ["gateway", "profiles", "reliable", "replay", "sim", "tunnel", "watched"] {
         assert!(
             help.contains(&format!("\n  {what} ")) && document.contains(&format!("`fairspan bench {what}`")),
             "{what}"

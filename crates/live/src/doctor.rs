@@ -5,6 +5,10 @@
 //!
 //! Nothing is changed but by [`Fixes`], which undo themselves.
 
+mod firewall;
+mod kernel;
+mod ruleset;
+
 use crate::config::{Channel, Config, ConfigError};
 pub use crate::finding::{Finding, Verdict};
 use crate::finding::{Findings, setting};
@@ -113,11 +117,19 @@ pub fn examine(file: &Path, running: Option<&Status>) -> Result<Diagnosis, Confi
     match Netlink::open() {
         Ok(mut netlink) => {
             let channels = || config.peers.iter().flat_map(|peer| &peer.channels);
-            channels().for_each(|channel| way(&mut findings, &mut fixes, &mut netlink, channel));
+            let mark = config.interface.fwmark;
+            channels().for_each(|channel| way(&mut findings, &mut fixes, &mut netlink, channel, mark));
+            if Role::of(&config) == Role::Peers {
+                firewall::examine(&mut findings, &config, &netlink.all_routes().unwrap_or_default());
+            }
             forwarding(&mut findings, &mut fixes, &config, running.is_some());
         }
         Err(error) => findings.doubtful("routes", error.to_string(), "give this process access to rtnetlink"),
     }
+    kernel::buffers(&mut findings, &config);
+    kernel::offloads(&mut findings, &config);
+    kernel::connections(&mut findings);
+    page(&mut findings, running);
     if Role::of(&config) == Role::Peers {
         daemon(&mut findings, running);
     }
@@ -157,9 +169,13 @@ fn notices(findings: &mut Findings, config: &Config, is_running: bool) {
 
 /// What every daemon needs.
 fn this_host(findings: &mut Findings) {
+    let also = match instructions().as_slice() {
+        [] => String::new(),
+        some => format!(" (it has {})", some.join(", ")),
+    };
     match has_aes_hardware() {
-        true => findings.good("processor", "it computes AES in hardware"),
-        false => findings.good("processor", "it has no instructions for AES, so ChaCha20 is used"),
+        true => findings.good("processor", format!("it computes AES in hardware{also}")),
+        false => findings.good("processor", format!("it has no instructions for AES, so ChaCha20 is used{also}")),
     }
     let clock = system().wall().as_secs();
     match clock < CLOCK_SET {
@@ -172,8 +188,25 @@ fn this_host(findings: &mut Findings) {
     }
 }
 
+/// What of the instructions that make encryption and checksums fast the processor has.
+fn instructions() -> Vec<&'static str> {
+    let has: &[(&str, bool)] = &[
+        #[cfg(target_arch = "x86_64")]
+        ("PCLMULQDQ", std::arch::is_x86_feature_detected!("pclmulqdq")),
+        #[cfg(target_arch = "x86_64")]
+        ("AVX2", std::arch::is_x86_feature_detected!("avx2")),
+        #[cfg(target_arch = "x86_64")]
+        ("VAES", std::arch::is_x86_feature_detected!("vaes")),
+        #[cfg(target_arch = "aarch64")]
+        ("PMULL", std::arch::is_aarch64_feature_detected!("pmull")),
+        #[cfg(target_arch = "aarch64")]
+        ("SHA2", std::arch::is_aarch64_feature_detected!("sha2")),
+    ];
+    has.iter().filter(|(_, has)| *has).map(|(name, _)| *name).collect()
+}
+
 /// The way of a channel to the other end.
-fn way(findings: &mut Findings, fixes: &mut Vec<Fix>, netlink: &mut Netlink, channel: &Channel) {
+fn way(findings: &mut Findings, fixes: &mut Vec<Fix>, netlink: &mut Netlink, channel: &Channel, fwmark: u32) {
     let (name, Some(device)) = (&channel.name, &channel.device) else { return };
     // One that does not exist is told of already.
     let Ok(interface) = netlink.interface(device) else { return };
@@ -209,6 +242,7 @@ fn way(findings: &mut Findings, fixes: &mut Vec<Fix>, netlink: &mut Netlink, cha
         return findings.wrong("routes", found, format!("`ip route add default via ADDRESS dev {device} metric 100`"));
     }
     findings.good("routes", format!("channel {name}: a route by {device} leads to {endpoint}"));
+    kernel::rules(findings, netlink, channel, fwmark);
     let source = channel.kind.ends().and_then(|(_, source)| source);
     let own = source.or_else(|| {
         let addresses = netlink.addresses(device).unwrap_or_default();
@@ -268,6 +302,20 @@ fn forwarding(findings: &mut Findings, fixes: &mut Vec<Fix>, config: &Config, is
         }
         Some(_) => findings.good("forwarding", format!("this host forwards what comes by {name}")),
         None => {}
+    }
+}
+
+/// Whether a running daemon serves its page.
+fn page(findings: &mut Findings, running: Option<&Status>) {
+    let Some(page) = running.and_then(|status| status.web.as_ref()) else { return };
+    match &page.problem {
+        None => findings.good("page", format!("it is served at http://{}/", page.address)),
+        Some(problem) => findings.wrong(
+            "page",
+            format!("it cannot be served at {}: {problem}", page.address),
+            "end the program that has that port (`ss -nlpt` shows it), give an interface that address, or write another in interface.web; the daemon \
+             tries again by itself",
+        ),
     }
 }
 

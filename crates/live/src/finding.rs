@@ -65,6 +65,11 @@ impl Findings {
         self.0.push(finding);
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// All, in the order in which they were found.
     pub(crate) fn all(self) -> Vec<Finding> {
         self.0

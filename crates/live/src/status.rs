@@ -72,6 +72,9 @@ pub struct Status {
     /// The port whose frames the peer gets, where there is one instead of an interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<PortStatus>,
+    /// The page that the daemon serves, where it is to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub web: Option<PageStatus>,
     /// What the daemon counts outside any peer: TUN, sockets, handshakes, drops by reason.
     pub counters: Counters,
     /// The peers, in the order of the configuration.
@@ -106,6 +109,7 @@ impl Status {
             confinement: None,
             lock: None,
             port: None,
+            web: None,
             counters: Counters::new(),
             peers: Vec::new(),
             bond: None,
@@ -126,6 +130,17 @@ pub struct LockStatus {
     pub set: bool,
     /// Where packets may go, or what is wrong.
     pub detail: String,
+}
+
+/// The page.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageStatus {
+    /// Its address and port.
+    pub address: String,
+    /// Whether it is served.
+    pub served: bool,
+    /// Why it is not; it is tried again.
+    pub problem: Option<String>,
 }
 
 /// A port.

@@ -91,8 +91,19 @@ impl Tunnel {
         mode: Mode,
         directory: &Path,
     ) -> Result<Tunnel> {
+        Tunnel::start_with(interrupt, [near, far], channels, (mode, ""), directory)
+    }
+
+    /// The same, with `more` settings in `[interface]` of the end that connects.
+    pub(crate) fn start_with(
+        interrupt: &Interrupt,
+        [near, far]: [&Namespace; 2],
+        channels: &[Channel<'_>],
+        (mode, more): (Mode, &str),
+        directory: &Path,
+    ) -> Result<Tunnel> {
         let (near_key, far_key) = (KeyPair::new()?, KeyPair::new()?);
-        let near_config = near_config(channels, mode, &near_key, &far_key, directory);
+        let near_config = near_config(channels, (mode, more), &near_key, &far_key, directory);
         let far_config = far_config(mode, &far_key, &near_key, directory);
         let far_end = daemon(far, "the listening end", &far_config, &directory.join("far"))?;
         let near_end = daemon(near, "the connecting end", &near_config, &directory.join("near"))?;
@@ -132,6 +143,11 @@ impl Tunnel {
         let mut tunnel = Tunnel { near, far, sockets };
         tunnel.wait_for_channels(interrupt, channels.len())?;
         Ok(tunnel)
+    }
+
+    /// The control socket of the end that connects.
+    pub(crate) fn near_socket(&self) -> &Path {
+        &self.sockets[0]
     }
 
     /// The numbers of the two processes.
@@ -215,8 +231,14 @@ pub(crate) fn channels_up(socket: &Path) -> Option<usize> {
 }
 
 /// The configuration of the end that connects.
-fn near_config(channels: &[Channel<'_>], mode: Mode, own: &KeyPair, peer: &KeyPair, directory: &Path) -> String {
-    let mut text = interface(NEAR, None, own, &directory.join("near.sock"));
+fn near_config(
+    channels: &[Channel<'_>],
+    (mode, more): (Mode, &str),
+    own: &KeyPair,
+    peer: &KeyPair,
+    directory: &Path,
+) -> String {
+    let mut text = interface(NEAR, None, own, &directory.join("near.sock")) + more;
     text.push_str(&peer_section("far", Some(FAR), mode, peer));
     text.extend(channels.iter().map(channel_section));
     text

@@ -142,10 +142,23 @@ impl Lab {
         config: &str,
     ) -> Daemon {
         let config = self.config(name, config);
-        let log = self.path(&format!("{name}.log"));
-        let output = File::options().create(true).append(true).open(&log).expect("the log");
         let mut up = Command::new("ip");
         up.args(["netns", "exec", &self.name(namespace), env!("CARGO_BIN_EXE_fairspan")]).args(command).arg(config);
+        self.spawn(up, variables, name)
+    }
+
+    /// Starts a daemon by `fairspan up` once a shell has done `first`, of which mounts are seen by nobody else.
+    pub fn start_after(&self, first: &str, namespace: &str, name: &str, config: &str) -> Daemon {
+        let config = self.config(name, config);
+        let mut up = Command::new("ip");
+        up.args(["netns", "exec", &self.name(namespace), "sh", "-ec"]);
+        up.arg(format!("{first}; exec '{}' up '{}'", env!("CARGO_BIN_EXE_fairspan"), config.display()));
+        self.spawn(up, &[], name)
+    }
+
+    fn spawn(&self, mut up: Command, variables: &[(&str, &str)], name: &str) -> Daemon {
+        let log = self.path(&format!("{name}.log"));
+        let output = File::options().create(true).append(true).open(&log).expect("the log");
         up.env("STATE_DIRECTORY", self.path("state")).envs(variables.iter().copied());
         up.stdin(Stdio::null()).stdout(output.try_clone().expect("a copy")).stderr(output);
         let child = up.spawn().expect("`ip netns exec`");

@@ -90,3 +90,149 @@ fn a_channel_without_a_route_or_with_a_device_that_is_off_is_found() {
     let not_running = findings.iter().any(|f| f["subject"] == "daemon" && f["verdict"] == "doubtful");
     assert!(not_running, "{findings:?}");
 }
+
+/// Whether packet rules can be set by the program that firewalls use; says that the test is skipped where not.
+fn has_nft() -> bool {
+    let has = Command::new("nft").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !has {
+        println!("skipped: needs nft (package nftables)");
+    }
+    has
+}
+
+fn nft(lab: &Lab, namespace: &str, rules: &str) {
+    let output = Command::new("ip").args(["netns", "exec", &lab.name(namespace), "nft", rules]).output().expect("ip");
+    assert!(output.status.success(), "nft {rules}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// What the doctor finds at `who`, of a subject and that is not good.
+fn not_good(lab: &Lab, who: &str, subject: &str) -> Vec<(String, String)> {
+    let file = lab.path(&format!("{who}.toml")).display().to_string();
+    let output = lab.fairspan(who, &["doctor", &file, "--json"]);
+    let findings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"));
+    let text = |finding: &Value, key: &str| finding[key].as_str().unwrap_or_default().to_owned();
+    let wanted = findings.iter().filter(|finding| finding["subject"] == subject && finding["verdict"] != "good");
+    wanted.map(|finding| (text(finding, "found"), text(finding, "remedy"))).collect()
+}
+
+#[test]
+fn a_firewall_that_drops_what_channels_need_is_found_and_its_remedy_helps() {
+    let Some(pair) = Pair::new() else { return };
+    if !has_nft() {
+        return;
+    }
+    let lab = &pair.lab;
+    let hub = lab.daemon("hub", "hub", &pair.hub_config("", ""));
+    let firewall = "table inet filter { chain input { type filter hook input priority 0; policy drop; ct state established,related accept; \
+                    iifname \"lo\" accept; meta l4proto icmp accept; tcp dport { 22, 443 } accept; ip saddr 10.9.0.0/16 accept; } }";
+    nft(lab, "hub", firewall);
+    let found = not_good(lab, "hub", "firewall");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].0.contains("UDP port 51900") && found[0].0.contains("chain input of table inet filter"),
+        "{found:?}"
+    );
+    let remedy = found[0].1.split('`').nth(1).expect("a command").strip_prefix("nft ").expect("of nft");
+    nft(lab, "hub", remedy);
+    assert_eq!(not_good(lab, "hub", "firewall"), []);
+    let site = lab.daemon("site", "site", &pair.site_config("", ""));
+    // The hub's answers are let in by what most firewalls say, and without that they are not.
+    nft(lab, "site", firewall);
+    assert_eq!(not_good(lab, "site", "firewall"), []);
+    site.wait_up(2);
+    nft(lab, "site", "flush chain inet filter input");
+    let found = not_good(lab, "site", "firewall");
+    assert!(found.len() == 2 && found[0].0.contains("192.168.1.1:51900 answers over UDP"), "{found:?}");
+    nft(lab, "site", "delete table inet filter");
+    nft(
+        lab,
+        "site",
+        "table ip out { chain out { type filter hook output priority 0; oifname \"eth1\" udp dport != 53 reject; } }",
+    );
+    let found = not_good(lab, "site", "firewall");
+    assert!(found.len() == 1 && found[0].0.contains("drop what goes to 192.168.2.1:51900"), "{found:?}");
+    site.wait("the channel that is dropped", |site| site.state("two") != "up");
+    assert_eq!(site.state("one"), "up");
+    site.stop();
+    hub.stop();
+}
+
+#[test]
+fn a_routing_rule_that_keeps_a_channel_from_its_route_is_found() {
+    let Some(pair) = Pair::new() else { return };
+    let lab = &pair.lab;
+    lab.config("site", &pair.site_config("", ""));
+    assert_eq!(not_good(lab, "site", "rules"), []);
+    for rule in ["prohibit", "blackhole", "unreachable"] {
+        lab.ip("site", &["rule", "add", "to", "192.168.2.1", "priority", "100", rule]);
+        let found = not_good(lab, "site", "rules");
+        assert!(
+            found.len() == 1 && found[0].0.contains("channel two") && found[0].0.contains("192.168.2.1"),
+            "{rule}: {found:?}"
+        );
+        // The remedy, in its own words, comes before it.
+        let remedy: Vec<&str> = found[0].1.split('`').nth(3).expect("a command").split(' ').skip(1).collect();
+        lab.ip("site", &remedy);
+        assert_eq!(not_good(lab, "site", "rules"), [], "{rule}");
+        lab.ip("site", &["rule", "del", "priority", "10"]);
+        lab.ip("site", &["rule", "del", "priority", "100"]);
+    }
+}
+
+#[test]
+fn a_device_without_checksums_and_sockets_without_room_are_found() {
+    let Some(pair) = Pair::new() else { return };
+    let lab = &pair.lab;
+    lab.config("site", &pair.site_config("", ""));
+    assert_eq!((not_good(lab, "site", "offload"), not_good(lab, "site", "buffers")), (Vec::new(), Vec::new()));
+    let ethtool = ["netns", "exec", &lab.name("site"), "ethtool", "-K", "eth1", "tx", "off"];
+    assert!(Command::new("ip").args(ethtool).output().expect("ip").status.success(), "package ethtool");
+    let found = not_good(lab, "site", "offload");
+    assert!(found.len() == 1 && found[0].0.starts_with("eth1 computes no checksums"), "{found:?}");
+    // Without the right to more than the system allows everybody.
+    let limit: u64 =
+        std::fs::read_to_string("/proc/sys/net/core/rmem_max").expect("a limit").trim().parse().expect("bytes");
+    if limit >= 8 << 20 {
+        println!("skipped: needs a net.core.rmem_max below 8 MiB");
+        return;
+    }
+    let without = [
+        "netns",
+        "exec",
+        &lab.name("site"),
+        "setpriv",
+        "--bounding-set",
+        "-net_admin",
+        env!("CARGO_BIN_EXE_fairspan"),
+        "doctor",
+    ];
+    let output = Command::new("ip")
+        .args(without)
+        .arg(lab.path("site.toml"))
+        .arg("--json")
+        .output()
+        .expect("setpriv (util-linux)");
+    let findings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"));
+    let buffers = findings.iter().find(|finding| finding["subject"] == "buffers").expect("looked at");
+    assert_eq!(buffers["verdict"], "doubtful", "{buffers}");
+    assert!(
+        buffers["found"].as_str().is_some_and(|found| found.contains(&format!("{limit} of 8388608 bytes to receive"))),
+        "{buffers}"
+    );
+}
+
+#[test]
+fn on_a_healthy_host_the_doctor_finds_nothing() {
+    let Some(pair) = Pair::new() else { return };
+    let lab = &pair.lab;
+    let (site, hub) = pair.start();
+    for who in ["site", "hub"] {
+        let file = lab.path(&format!("{who}.toml")).display().to_string();
+        let output = lab.fairspan(who, &["doctor", &file, "--json"]);
+        let findings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {output:?}"));
+        let odd: Vec<&Value> = findings.iter().filter(|finding| finding["verdict"] != "good").collect();
+        assert!(odd.is_empty() && output.status.success(), "{who}: {odd:?}");
+    }
+    site.stop();
+    hub.stop();
+}

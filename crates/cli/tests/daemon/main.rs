@@ -40,3 +40,4 @@ mod shape;
 mod split_peers;
 mod tcp;
 mod unreachable;
+mod web;

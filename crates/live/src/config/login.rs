@@ -25,12 +25,6 @@ impl Login {
         self.name.as_deref()
     }
 
-    /// What stands for the password where that is not to be shown: it follows from the password, and not the other way round.
-    pub(crate) fn session(&self) -> String {
-        let key = digest(b"fairspan page, session", self.password.as_bytes());
-        key.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-
     /// Whether these are they. How long it takes tells nothing of how much of them is right.
     pub(crate) fn admits(&self, name: &[u8], password: &[u8]) -> bool {
         let own = self.name.as_ref().map_or(name, String::as_bytes);

@@ -3,7 +3,7 @@
 use super::request::{Netlink, NetlinkError, PROTOCOL, family_of};
 use ipnet::IpNet;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL};
-use netlink_packet_route::route::{RouteAttribute, RouteMessage, RouteProtocol, RouteScope, RouteType};
+use netlink_packet_route::route::{RouteAttribute, RouteFlags, RouteMessage, RouteProtocol, RouteScope, RouteType};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::net::IpAddr;
 
@@ -133,11 +133,44 @@ impl Netlink {
     /// # Errors
     /// What the kernel says, such as `ENETUNREACH` where no route leads there.
     pub(crate) fn device_to(&mut self, to: IpAddr, from: Option<IpAddr>) -> Result<String, NetlinkError> {
+        self.found_by(to, from, |_| {})
+    }
+
+    /// By which other device packets leave to an address that are to leave by `device` and carry this mark, by the rules that say which tables count; `None`: by
+    /// that one.
+    ///
+    /// # Errors
+    /// What the kernel says, such as `EHOSTUNREACH` where no rule finds a route by that device. (A socket that is bound to it then takes the address for a
+    /// neighbour's.)
+    pub(crate) fn way_by(
+        &mut self,
+        device: &str,
+        to: IpAddr,
+        from: Option<IpAddr>,
+        mark: u32,
+    ) -> Result<Option<String>, NetlinkError> {
+        let index = self.interface(device)?.index;
+        let found = self.found_by(to, from, |message| {
+            message.header.flags |= RouteFlags::FibMatch;
+            message.attributes.push(RouteAttribute::Oif(index));
+            message.attributes.push(RouteAttribute::Mark(mark));
+        })?;
+        Ok(Some(found).filter(|found| found != device))
+    }
+
+    /// The device of the route that the kernel finds; `more` says what else is known of the packet.
+    fn found_by(
+        &mut self,
+        to: IpAddr,
+        from: Option<IpAddr>,
+        more: impl FnOnce(&mut RouteMessage),
+    ) -> Result<String, NetlinkError> {
         let names: Vec<_> = self.interfaces()?.into_iter().map(|interface| (interface.index, interface.name)).collect();
         let mut message = RouteMessage::default();
         message.header.address_family = family_of(to);
         message.header.destination_prefix_length = if to.is_ipv4() { 32 } else { 128 };
         message.attributes.push(RouteAttribute::Destination(to.into()));
+        more(&mut message);
         if let Some(from) = from.filter(|from| from.is_ipv4() == to.is_ipv4()) {
             message.header.source_prefix_length = message.header.destination_prefix_length;
             message.attributes.push(RouteAttribute::Source(from.into()));

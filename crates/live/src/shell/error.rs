@@ -57,14 +57,6 @@ pub enum DaemonError {
         /// The system's reason.
         source: io::Error,
     },
-    /// The page.
-    #[error("web on {address}: {source}")]
-    Web {
-        /// The address asked for.
-        address: SocketAddr,
-        /// The system's reason.
-        source: io::Error,
-    },
     /// The recording.
     #[error("record {}: {source}", .path.display())]
     Record {

@@ -42,7 +42,7 @@ use scrapes::Scrapes;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use web::Web;
+use web::Service;
 
 /// How often a machine tries again what failed.
 const HOUSEKEEPING: Span = Span::from_secs(1);
@@ -61,7 +61,7 @@ pub(crate) struct Shell {
     monitor: Monitor,
     monitor_token: Token,
     scrapes: Option<Scrapes>,
-    web: Option<Web>,
+    web: Option<Service>,
     /// What the process gave up.
     confinement: Option<Confinement>,
     /// What keeps packets from leaving by other ways.
@@ -119,18 +119,17 @@ impl Shell {
         self.manager = manager;
     }
 
-    /// Serves metrics and the page from now on, where they are `served`.
+    /// Serves metrics and the page from now on, where they are `served`. A page whose address cannot be had is tried again.
     ///
     /// # Errors
-    /// When an address cannot be bound.
+    /// When the address of the metrics cannot be bound.
     pub(crate) fn serve(&mut self, served: Served) -> Result<(), DaemonError> {
         if let Some(address) = served.metrics {
             let scrapes = Scrapes::open(address, &self.poller);
             self.scrapes = Some(scrapes.map_err(|source| DaemonError::Metrics { address, source })?);
         }
         if let Some(address) = served.web {
-            let web = Web::open(self.now(), address, served, &self.poller);
-            self.web = Some(web.map_err(|source| DaemonError::Web { address, source })?);
+            self.web = Some(Service::begin(self.now(), address, served, &self.poller));
         }
         Ok(())
     }
@@ -199,7 +198,8 @@ impl Shell {
 
     /// What `fairspan status` would show.
     pub(crate) fn status(&self, machine: &dyn Machine) -> Status {
-        status(self.clock, (self.confinement.as_ref(), self.lock.as_ref()), machine)
+        let Shell { clock, confinement, lock, web, .. } = self;
+        status(*clock, (confinement.as_ref(), lock.as_ref(), web.as_ref()), machine)
     }
 
     /// When to be awake at the latest, and why.
@@ -231,8 +231,8 @@ impl Shell {
         if let Some(scrapes) = &mut self.scrapes {
             scrapes.handle_timeout(now);
         }
-        let Shell { clock, confinement, lock, web: Some(web), .. } = self else { return };
-        web.handle_timeout(now, || status(*clock, (confinement.as_ref(), lock.as_ref()), machine));
+        let Shell { clock, poller, confinement, lock, web: Some(web), .. } = self else { return };
+        web.handle_timeout(now, poller, || status(*clock, (confinement.as_ref(), lock.as_ref(), None), machine));
     }
 
     /// Hands over what is ready; true when it is time to stop.
@@ -284,8 +284,8 @@ impl Shell {
 
     /// Whether what is ready was of a client of the metrics.
     fn serve_scrapes(&mut self, now: Time, machine: &dyn Machine, ready: Ready) -> bool {
-        let Shell { clock, confinement, lock, scrapes, .. } = self;
-        let held = (confinement.as_ref(), lock.as_ref());
+        let Shell { clock, confinement, lock, scrapes, web, .. } = self;
+        let held = (confinement.as_ref(), lock.as_ref(), web.as_ref());
         scrapes.as_mut().is_some_and(|scrapes| scrapes.handle(now, ready, || status(*clock, held, machine)))
     }
 
@@ -297,11 +297,11 @@ impl Shell {
     }
 
     fn serve_control(&mut self, machine: &mut dyn Machine) {
-        let Shell { clock, confinement, lock, control, reloads, .. } = self;
+        let Shell { clock, confinement, lock, control, reloads, web, .. } = self;
         let mut unread = None;
         control.serve(|request| match request {
             Request::Status => {
-                let status = status(*clock, (confinement.as_ref(), lock.as_ref()), machine);
+                let status = status(*clock, (confinement.as_ref(), lock.as_ref(), web.as_ref()), machine);
                 Some(serde_json::to_string(&status).unwrap_or_else(|e| format!("{{\"error\":\"{e}\"}}")))
             }
             Request::Reload => {
@@ -361,12 +361,16 @@ fn taken(done: Result<(), String>) -> String {
     serde_json::to_string(&taken).unwrap_or_default()
 }
 
+/// What tells of itself beside the machine.
+type Shared<'a> = (Option<&'a Confinement>, Option<&'a Lock>, Option<&'a Service>);
+
 /// Everything that a daemon has to tell, now.
-fn status(clock: Clock, (confinement, lock): (Option<&Confinement>, Option<&Lock>), machine: &dyn Machine) -> Status {
+fn status(clock: Clock, (confinement, lock, web): Shared<'_>, machine: &dyn Machine) -> Status {
     let now = clock.now();
     let mut status = Status::new(machine.interface(), now.as_secs_f64(), machine.mtu());
     status.confinement = confinement.map(Confinement::now);
     status.lock = lock.and_then(Lock::status);
+    status.web = web.map(Service::status);
     machine.report(now, &mut status);
     status.events = events::recent();
     status

@@ -12,6 +12,7 @@ mod scenario;
 mod share;
 mod sim;
 mod tunnel;
+mod watched;
 
 use crate::exit::Outcome;
 use anyhow::Result;
@@ -33,6 +34,7 @@ enum What {
     Replay(replay::Args),
     Sim(sim::Args),
     Tunnel(tunnel::Args),
+    Watched(watched::Args),
 }
 
 /// Runs the chosen benchmark.
@@ -45,5 +47,6 @@ pub(crate) fn run(args: &Args) -> Result<Outcome> {
         What::Replay(args) => replay::run(args),
         What::Sim(args) => sim::run(args),
         What::Tunnel(args) => tunnel::run(args),
+        What::Watched(args) => watched::run(args),
     }
 }

@@ -163,6 +163,12 @@ fn show(status: &Status) {
             println!("    {name:<13} {:<8} {}", held.holds, held.detail);
         }
     }
+    if let Some(page) = &status.web {
+        match &page.problem {
+            None => println!("\n  page: http://{}/", page.address),
+            Some(problem) => println!("\n  NO PAGE at {}: {problem}; it is tried again", page.address),
+        }
+    }
     if let Some(lock) = &status.lock {
         println!("\n  {}: {}", if lock.set { "locked" } else { "NOT LOCKED" }, lock.detail);
     }

@@ -6,7 +6,7 @@
 //! | `model` | what is known |
 //! | `screen` | how that looks |
 //!
-//! A thread asks the daemons, each by its control socket, so that one that hangs holds up no key. The terminal is given back as it
+//! Threads ask the daemons, one each, by their control sockets, so that one that hangs holds up no key and no other daemon. The terminal is given back as it
 //! was, also after a panic and a signal.
 
 mod model;
@@ -23,6 +23,7 @@ use model::{Answer, Model};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use screen::Choice;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{ErrorKind, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,6 +34,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How often the daemons are asked.
 const EVERY: Duration = Duration::from_secs(1);
+/// How long an answer is waited for before the others are shown without it.
+const ANSWER: Duration = Duration::from_millis(800);
+/// What is said of a daemon that has not answered by then.
+const HANGS: &str = "it takes long to answer";
 /// Longest wait for a key before signals are looked at.
 const KEYS: Duration = Duration::from_millis(100);
 /// Lines by which PgUp and PgDn move the lower half.
@@ -93,27 +98,67 @@ fn not_there(path: &Path, error: std::io::Error) -> anyhow::Error {
 
 /// Asks all daemons once a second, until nobody wants to know.
 fn ask_for_ever(one: Option<&Path>, answers: &Sender<Vec<Answer>>) {
+    let mut asked = Asked::default();
     loop {
         let began = Instant::now();
         let sockets = match one {
             Some(one) => vec![one.to_owned()],
             None => sockets(Path::new(CONTROL_FOLDER)).unwrap_or_default(),
         };
-        let all = sockets.into_iter().filter_map(|socket| {
-            let answer = match control::ask(&socket, &Request::Status) {
-                Ok(text) => serde_json::from_str(&text)
-                    .map(Box::new)
-                    .map_err(|error| format!("its answer is of another version: {error}")),
-                // What a killed daemon left.
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused && one.is_none() => return None,
-                Err(error) => Err(error.to_string()),
-            };
-            Some((socket, answer))
-        });
-        if answers.send(all.collect()).is_err() {
+        if answers.send(asked.round(sockets, began + ANSWER, one.is_some())).is_err() {
             return;
         }
         thread::sleep(EVERY.saturating_sub(began.elapsed()));
+    }
+}
+
+/// Daemons that were asked and have not answered, each by a thread of its own.
+struct Asked {
+    waiting: BTreeSet<PathBuf>,
+    tell: Sender<(PathBuf, std::io::Result<String>)>,
+    told: Receiver<(PathBuf, std::io::Result<String>)>,
+}
+
+impl Default for Asked {
+    fn default() -> Asked {
+        let (tell, told) = channel();
+        Asked { waiting: BTreeSet::new(), tell, told }
+    }
+}
+
+impl Asked {
+    /// Asks each daemon, unless it has not answered the last time yet; what they said by `end`, or why not. `is_meant`: one was asked for by name.
+    fn round(&mut self, sockets: Vec<PathBuf>, end: Instant, is_meant: bool) -> Vec<Answer> {
+        for socket in &sockets {
+            if self.waiting.insert(socket.clone()) {
+                let (socket, tell) = (socket.clone(), self.tell.clone());
+                thread::spawn(move || {
+                    let said = control::ask(&socket, &Request::Status);
+                    tell.send((socket, said))
+                });
+            }
+        }
+        let mut said = BTreeMap::new();
+        while sockets.iter().any(|socket| self.waiting.contains(socket)) {
+            let Ok((socket, answer)) = self.told.recv_timeout(end.saturating_duration_since(Instant::now())) else {
+                break;
+            };
+            self.waiting.remove(&socket);
+            said.insert(socket, answer);
+        }
+        let all = sockets.into_iter().filter_map(|socket| {
+            let answer = match said.remove(&socket) {
+                Some(Ok(text)) => serde_json::from_str(&text)
+                    .map(Box::new)
+                    .map_err(|error| format!("its answer is of another version: {error}")),
+                // What a killed daemon left.
+                Some(Err(error)) if error.kind() == ErrorKind::ConnectionRefused && !is_meant => return None,
+                Some(Err(error)) => Err(error.to_string()),
+                None => Err(HANGS.to_owned()),
+            };
+            Some((socket, answer))
+        });
+        all.collect()
     }
 }
 

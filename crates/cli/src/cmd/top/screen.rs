@@ -256,7 +256,8 @@ fn flows(status: &Status) -> Vec<Line<'static>> {
     let peers = status.peers.iter().filter_map(|peer| peer.queue.as_ref()?.sharing.as_ref());
     let shape = status.shape.iter().flat_map(|shape| shape.directions.iter().map(|direction| &direction.sharing));
     let gateway = status.gateway.iter().filter_map(|gateway| gateway.queue.as_ref()?.sharing.as_ref());
-    let all = peers.chain(shape).chain(gateway).flat_map(|sharing| &sharing.flows);
+    let splits = status.peers.iter().filter_map(|peer| peer.split.as_ref()?.queue.as_ref()?.sharing.as_ref());
+    let all = peers.chain(splits).chain(shape).chain(gateway).flat_map(|sharing| &sharing.flows);
     let mut all: Vec<&FlowStatus> = all.filter(|flow| flow.mbit > 0.0 || flow.waiting > 0).collect();
     all.sort_by(|a, b| b.mbit.total_cmp(&a.mbit));
     if all.is_empty() {

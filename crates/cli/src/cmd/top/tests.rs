@@ -100,6 +100,62 @@ fn events_and_flows_have_their_places_and_nothing_is_said_to_be_nothing() {
 }
 
 #[test]
+fn flows_that_a_gateway_before_a_bond_splits_are_shown_beside_those_of_the_bond() {
+    let sharing = |flow: &str, mbit: f64| {
+        format!(
+            r#""delay":{{"packets":0,"median_ms":null,"p99_ms":null}},"sparse_delay":{{"packets":0,"median_ms":null,"p99_ms":null}},"active_flows":1,"jain":null,"backlogged_flows":0,"backlogged_jain":null,"flows":[{{"flow":"{flow}","mbit":{mbit},"packets":1,"bytes":1000,"dropped":0,"marked":0,"waiting":0}}]"#
+        )
+    };
+    let queue = |flow: &str, mbit: f64| {
+        format!(
+            r#"{{"discipline":"drr","buffer":"fq_codel","waiting_packets":0,"waiting_bytes":0,{}}}"#,
+            sharing(flow, mbit)
+        )
+    };
+    let split = format!(
+        r#""split":{{"up":true,"rules":"r","long":"fs0","state":"up","problem":null,"open":1,"most_open":10,"opened":1,"refused":0,"bypassed":{{}},"near_networks":0,"one_way_networks":0,"half_open":0,"most_half_open":10,"memory_bytes":0,"most_memory_bytes":10,"caller_mbit":0.0,"called_mbit":7.5,"rate_mbit":null,"queue":{},"counters":{{}},"connections":[]}},"queue":{},"explained""#,
+        queue("tcp split > there", 7.5),
+        queue("udp bond > there", 2.25)
+    );
+    let text = PEERS.replace("\"explained\"", &split);
+    let shown = screen(&model(&text), &Choice { tab: Tab::Flows, ..Choice::default() }, (80, 24));
+    let at = |wanted: &str| shown.find(wanted).unwrap_or_else(|| panic!("{wanted} is not in\n{shown}"));
+    assert!(
+        at("7.50        0        0  tcp split > there") < at("2.25        0        0  udp bond > there"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn a_daemon_that_hangs_keeps_no_other_from_being_shown() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (hangs, answers) = (folder.path().join("hangs.sock"), folder.path().join("answers.sock"));
+    // The kernel takes the connection, and nobody answers.
+    let silent = std::os::unix::net::UnixListener::bind(&hangs).expect("bound");
+    let listener = std::os::unix::net::UnixListener::bind(&answers).expect("bound");
+    let serving = thread::spawn(move || {
+        let (mut client, _) = listener.accept().expect("asked");
+        let mut question = [0; 64];
+        assert!(std::io::Read::read(&mut client, &mut question).expect("a question") > 0);
+        std::io::Write::write_all(&mut client, PEERS.as_bytes()).expect("answered");
+    });
+    let mut asked = Asked::default();
+    let end = Instant::now() + Duration::from_secs(60);
+    // On a busy machine it takes more than one round.
+    loop {
+        assert!(Instant::now() < end, "nothing was shown");
+        let all = asked.round(vec![hangs.clone(), answers.clone()], Instant::now() + Duration::from_millis(50), false);
+        assert_eq!(all[0].1.as_ref().expect_err("it says nothing"), HANGS);
+        if all[1].1.as_ref().is_ok_and(|status| status.interface == "fs0") {
+            break;
+        }
+    }
+    assert!(asked.waiting.contains(&hangs), "and it is asked once, not each time");
+    serving.join().expect("served");
+    drop(silent);
+}
+
+#[test]
 fn without_a_daemon_the_page_says_so_and_one_that_ends_is_shown_before_it_goes() {
     let none = Model::default();
     assert!(screen(&none, &Choice::default(), (80, 24)).contains("asking"));

@@ -20,7 +20,7 @@ pub(super) type Problem = (bool, String, String);
 ///
 /// # Errors
 /// What the kernel says: a device that is not there, or one that tells of none.
-pub(super) fn active(device: &str) -> io::Result<Vec<String>> {
+pub(crate) fn active(device: &str) -> io::Result<Vec<String>> {
     let socket = Socket::new(Domain::UNIX, Type::DGRAM, None)?;
     let device = CString::new(device)?;
     let names = packet::feature_names(socket.as_fd(), &device)?;

@@ -6,22 +6,18 @@
 //!   owner (DNS rebinding), whose page would otherwise be of the same origin as ours.
 //! - **`Origin` and `Sec-Fetch-Site`** have to say, where they are there, that our own page asks. A link that leads here from
 //!   elsewhere may be followed, and nothing more.
-//! - **The password**, where there is one: in `Authorization: Bearer`, or as a cookie that the form of the login gave. The cookie
-//!   holds no password but what follows from it, so that it stays good when the daemon begins anew.
+//! - **The password**, where there is one: in `Authorization: Bearer`, or once in the form of the login, which begins a session
+//!   ([`logins`](super::logins)) whose cookie is random. Wrong ones are counted by address ([`guesses`](super::guesses)).
 //!
 //! What changes something needs all of these, `web_control`, and an `Origin` that is there.
 
+use super::guesses::Guesses;
 use super::http::{Method, Request, Status};
+use super::logins::{LONGEST, Logins, Session};
 use crate::config::Login;
-use aws_lc_rs::constant_time::verify_slices_are_equal;
-use fairspan_core::units::{Span, Time};
+use fairspan_core::units::Time;
 use std::net::IpAddr;
 use std::str::FromStr as _;
-
-/// Wrong passwords at once; after them one in `EVERY`.
-const GUESSES: u32 = 10;
-/// See above.
-const EVERY: Span = Span::from_secs(2);
 
 /// What the configuration says of it.
 #[derive(Debug)]
@@ -30,15 +26,15 @@ pub(super) struct Access {
     hosts: Vec<String>,
     may_control: bool,
     cookie: String,
-    guesses: u32,
-    regained: Time,
+    guesses: Guesses,
+    logins: Logins,
 }
 
 /// What somebody may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Right {
-    /// Look.
-    See,
+    /// Look: who is logged in, as long as that lasts.
+    See(Option<Session>),
     /// Log in, and see nothing before.
     Login,
 }
@@ -50,7 +46,8 @@ impl Access {
     /// `port`: where the page is, as browsers do not tell cookies of different ports apart.
     pub(super) fn new(login: Option<Login>, hosts: Vec<String>, may_control: bool, port: u16) -> Access {
         let may_control = may_control && login.is_some();
-        Access { login, hosts, may_control, cookie: format!("fairspan-{port}"), guesses: GUESSES, regained: Time::ZERO }
+        let (guesses, logins) = (Guesses::new(), Logins::default());
+        Access { login, hosts, may_control, cookie: format!("fairspan-{port}"), guesses, logins }
     }
 
     /// Whether links may be taken out by who is logged in.
@@ -63,11 +60,11 @@ impl Access {
         self.login.is_some()
     }
 
-    /// What who sent `request` may do with it.
+    /// What who sent `request` from an address may do with it.
     ///
     /// # Errors
     /// Why nothing at all.
-    pub(super) fn right(&mut self, now: Time, request: &Request) -> Result<Right, Refusal> {
+    pub(super) fn right(&mut self, now: Time, from: IpAddr, request: &Request) -> Result<Right, Refusal> {
         let host = request.header("host").unwrap_or_default();
         if !self.is_ours(host) {
             return Err((
@@ -90,13 +87,16 @@ impl Access {
             return Err((Status::Forbidden, "who wants to change something has to say from where: there is no Origin"));
         }
         if self.login.is_none() {
-            return Ok(Right::See);
+            return Ok(Right::See(None));
         }
         if let Some(cookie) = request.cookie(&self.cookie) {
-            return Ok(if self.is_session(cookie) { Right::See } else { Right::Login });
+            return Ok(match self.logins.of(now, cookie) {
+                Some(session) => Right::See(Some(session)),
+                None => Right::Login,
+            });
         }
         match request.header("authorization").and_then(|value| value.strip_prefix("Bearer ")) {
-            Some(password) => self.log_in(now, password).map(|_| Right::See),
+            Some(password) => self.prove(now, from, password).map(|()| Right::See(None)),
             None => Ok(Right::Login),
         }
     }
@@ -105,36 +105,32 @@ impl Access {
     ///
     /// # Errors
     /// It is wrong, or too many were.
-    pub(super) fn log_in(&mut self, now: Time, password: &str) -> Result<String, Refusal> {
-        let regained = now.since(self.regained).as_nanos() / EVERY.as_nanos();
-        if regained > 0 {
-            self.guesses = GUESSES.min(self.guesses.saturating_add(u32::try_from(regained).unwrap_or(GUESSES)));
-            self.regained = now;
-        }
-        if self.guesses == 0 {
-            return Err((Status::TooManyRequests, "too many wrong passwords: wait for some seconds"));
-        }
-        match &self.login {
-            Some(login) if login.admits(b"", password.as_bytes()) => {
-                let session = login.session();
-                Ok(format!("{}={session}; Path=/; HttpOnly; SameSite=Strict; Max-Age=31536000", self.cookie))
-            }
-            _ => {
-                self.guesses -= 1;
-                Err((Status::Unauthorized, "that is not the password"))
-            }
-        }
+    pub(super) fn log_in(&mut self, now: Time, from: IpAddr, password: &str) -> Result<String, Refusal> {
+        self.prove(now, from, password)?;
+        let (token, seconds) = (self.logins.begin(now), LONGEST.as_nanos() / 1_000_000_000);
+        Ok(format!("{}={token}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}", self.cookie))
     }
 
-    /// A cookie that ends the session.
-    pub(super) fn log_out(&self) -> String {
+    fn prove(&mut self, now: Time, from: IpAddr, password: &str) -> Result<(), Refusal> {
+        if !self.guesses.may(now, from) {
+            return Err((Status::TooManyRequests, "too many wrong passwords: wait for some seconds"));
+        }
+        if self.login.as_ref().is_some_and(|login| login.admits(b"", password.as_bytes())) {
+            return Ok(());
+        }
+        self.guesses.wrong(now, from);
+        Err((Status::Unauthorized, "that is not the password"))
+    }
+
+    /// Ends a session; a cookie that has the browser forget it.
+    pub(super) fn log_out(&mut self, session: Option<Session>) -> String {
+        session.into_iter().for_each(|session| self.logins.end(session));
         format!("{}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0", self.cookie)
     }
 
-    fn is_session(&self, cookie: &str) -> bool {
-        self.login
-            .as_ref()
-            .is_some_and(|login| verify_slices_are_equal(login.session().as_bytes(), cookie.as_bytes()).is_ok())
+    /// Whether who looks may go on.
+    pub(super) fn goes_on(&mut self, now: Time, session: Option<Session>) -> bool {
+        session.is_none_or(|session| self.logins.goes_on(now, session))
     }
 
     /// Whether we go by this `Host`.
@@ -162,8 +158,13 @@ fn is_of(origin: &str, host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::guesses::{EVERY, GUESSES};
     use super::super::http::Parsed;
     use super::*;
+    use std::net::Ipv4Addr;
+
+    const HERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+    const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
     fn request(text: &str) -> Request {
         match Request::parse(format!("{}\r\n\r\n", text.replace('\n', "\r\n")).as_bytes()) {
@@ -185,8 +186,8 @@ mod tests {
         for host in
             ["127.0.0.1:9320", "[::1]:9320", "localhost:9320", "LOCALHOST", "router.lan:80", "10.0.0.1", "router.lan."]
         {
-            let right = open().right(Time::ZERO, &request(&format!("GET / HTTP/1.1\nHost: {host}")));
-            assert_eq!(right, Ok(Right::See), "{host}");
+            let right = open().right(Time::ZERO, HERE, &request(&format!("GET / HTTP/1.1\nHost: {host}")));
+            assert_eq!(right, Ok(Right::See(None)), "{host}");
         }
         for host in [
             "evil.example:9320",
@@ -197,12 +198,12 @@ mod tests {
             "[::1",
             "a@127.0.0.1",
         ] {
-            let right = open().right(Time::ZERO, &request(&format!("GET / HTTP/1.1\nHost: {host}")));
+            let right = open().right(Time::ZERO, HERE, &request(&format!("GET / HTTP/1.1\nHost: {host}")));
             assert_eq!(right.map_err(|(status, _)| status), Err(Status::Misdirected), "{host}");
         }
-        assert!(open().right(Time::ZERO, &request("GET / HTTP/1.1")).is_err(), "who names none");
+        assert!(open().right(Time::ZERO, HERE, &request("GET / HTTP/1.1")).is_err(), "who names none");
         let twice = "GET / HTTP/1.1\nHost: localhost\nHost: localhost";
-        assert!(open().right(Time::ZERO, &request(twice)).is_err());
+        assert!(open().right(Time::ZERO, HERE, &request(twice)).is_err());
     }
 
     #[test]
@@ -221,7 +222,7 @@ mod tests {
             (format!("POST /out HTTP/1.1\n{host}"), false),
             (format!("POST /out HTTP/1.1\n{host}\nOrigin: http://localhost:9320"), true),
         ] {
-            assert_eq!(open().right(Time::ZERO, &request(&head)).is_ok(), may, "{head}");
+            assert_eq!(open().right(Time::ZERO, HERE, &request(&head)).is_ok(), may, "{head}");
         }
     }
 
@@ -229,22 +230,29 @@ mod tests {
     fn with_a_password_nothing_is_seen_without_it_and_guesses_are_few() {
         let mut access = locked();
         let ask = |more: &str| request(&format!("GET /live HTTP/1.1\nHost: localhost:9320{more}"));
-        assert_eq!(access.right(Time::ZERO, &ask("")), Ok(Right::Login));
-        assert_eq!(access.right(Time::ZERO, &ask("\nAuthorization: Bearer correct horse")), Ok(Right::See));
-        let cookie = access.log_in(Time::ZERO, "correct horse").expect("the password");
-        assert!(cookie.contains("HttpOnly; SameSite=Strict") && !cookie.contains("horse"), "{cookie}");
-        let given = cookie.split(';').next().expect("a cookie");
-        assert_eq!(access.right(Time::ZERO, &ask(&format!("\nCookie: {given}"))), Ok(Right::See));
-        assert_eq!(locked().right(Time::ZERO, &ask(&format!("\nCookie: {given}"))), Ok(Right::See), "a restart");
-        assert_eq!(access.right(Time::ZERO, &ask("\nCookie: fairspan-9320=0000")), Ok(Right::Login));
+        assert_eq!(access.right(Time::ZERO, HERE, &ask("")), Ok(Right::Login));
+        let bearer = ask("\nAuthorization: Bearer correct horse");
+        assert_eq!(access.right(Time::ZERO, HERE, &bearer), Ok(Right::See(None)));
+        let cookie = access.log_in(Time::ZERO, HERE, "correct horse").expect("the password");
+        assert!(cookie.contains("HttpOnly; SameSite=Strict; Max-Age=2592000"), "{cookie}");
+        let given = ask(&format!("\nCookie: {}", cookie.split(';').next().expect("a cookie")));
+        let Ok(Right::See(Some(session))) = access.right(Time::ZERO, HERE, &given) else { panic!("it is logged in") };
+        assert_eq!(locked().right(Time::ZERO, HERE, &given), Ok(Right::Login), "a cookie follows from no password");
+        let other = ask("\nCookie: fairspan-9320=0000");
+        assert_eq!(access.right(Time::ZERO, HERE, &other), Ok(Right::Login));
         let mut refused = None;
         for _ in 0..=GUESSES {
-            refused = access.right(Time::ZERO, &ask("\nAuthorization: Bearer wrong")).err();
+            refused = access.right(Time::ZERO, HERE, &ask("\nAuthorization: Bearer wrong")).err();
         }
         assert_eq!(refused.map(|(status, _)| status), Some(Status::TooManyRequests));
-        assert!(access.log_in(Time::ZERO, "correct horse").is_err(), "not even with the right one");
-        assert!(access.log_in(Time::ZERO + EVERY, "correct horse").is_ok());
-        assert!(access.right(Time::ZERO, &ask(&format!("\nCookie: {given}"))).is_ok(), "who is in stays in");
+        assert!(access.log_in(Time::ZERO, HERE, "correct horse").is_err(), "not even with the right one");
+        assert!(access.log_in(Time::ZERO, ELSEWHERE, "correct horse").is_ok(), "nobody else has to wait");
+        assert!(access.log_in(Time::ZERO + EVERY, HERE, "correct horse").is_ok());
+        assert_eq!(access.right(Time::ZERO, HERE, &given), Ok(Right::See(Some(session))), "who is in stays in");
+        assert!(access.goes_on(Time::ZERO, Some(session)));
+        assert!(access.log_out(Some(session)).contains("Max-Age=0"));
+        assert_eq!(access.right(Time::ZERO, HERE, &given), Ok(Right::Login), "who is out is out");
+        assert!(!access.goes_on(Time::ZERO, Some(session)) && access.goes_on(Time::ZERO, None));
     }
 
     #[test]

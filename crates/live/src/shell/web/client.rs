@@ -2,10 +2,11 @@
 
 use super::super::poller::{Interest, Poller, Token, Turn};
 use super::http::{Answer, BODY_LIMIT, HEAD_LIMIT, Method, Parsed, Request, stream_head};
+use super::logins::Session;
 use fairspan_core::units::{Span, Time};
 use rustix::io::Errno;
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::os::fd::AsFd as _;
 use std::rc::Rc;
 
@@ -20,6 +21,8 @@ const STALL: Span = Span::from_secs(30);
 #[derive(Debug)]
 pub(super) struct Client {
     stream: TcpStream,
+    /// Where it is.
+    pub(super) from: IpAddr,
     pub(super) token: Token,
     /// When its time is up.
     pub(super) until: Time,
@@ -28,6 +31,8 @@ pub(super) struct Client {
     out: Rc<[u8]>,
     sent: usize,
     pub(super) is_stream: bool,
+    /// The session by which a stream is seen, where that takes one.
+    pub(super) session: Option<Session>,
 }
 
 /// What becomes of a client.
@@ -45,11 +50,12 @@ pub(super) enum Next {
 
 impl Client {
     /// Begins to wait for its request.
-    pub(super) fn new(now: Time, stream: TcpStream, poller: &Poller) -> Result<Client, Errno> {
+    pub(super) fn new(now: Time, (stream, from): (TcpStream, IpAddr), poller: &Poller) -> Result<Client, Errno> {
         rustix::io::ioctl_fionbio(&stream, true)?;
         let token = poller.watch(stream.as_fd(), Turn::Others)?;
         let (request, out) = (Vec::new(), Rc::from([]));
-        Ok(Client { stream, token, until: now + PATIENCE, request, out, sent: 0, is_stream: false })
+        let until = now + PATIENCE;
+        Ok(Client { stream, from, token, until, request, out, sent: 0, is_stream: false, session: None })
     }
 
     /// Reads what there is.

@@ -7,23 +7,30 @@
 //! | file | idea |
 //! |---|---|
 //! | `mod` | the daemon's end: when it tells, and what is wanted of it |
+//! | `service` | whether there is a page: an address that cannot be had is tried again |
 //! | `sample` | what goes to the thread, and what comes from it |
 //! | `server` | the thread: clients, and what they ask for |
 //! | `client` | one connection |
 //! | `http` | requests and answers |
 //! | `access` | who may see and change something |
+//! | `guesses`, `logins` | wrong passwords, by address; who is logged in |
 //! | `history` | what was, kept across restarts |
 //! | `view` | what is shown, as a document |
 //! | `page` | the same as HTML; `page/` has the page's script and style |
 
 mod access;
 mod client;
+mod guesses;
 mod history;
 mod http;
+mod logins;
 mod page;
 mod sample;
 mod server;
+mod service;
 mod view;
+
+pub(super) use service::Service;
 
 use super::poller::{Poller, Token, Turn};
 use crate::config::Served;
@@ -64,7 +71,7 @@ const END: Duration = Duration::from_secs(2);
 
 /// The daemon's end.
 #[derive(Debug)]
-pub(super) struct Web {
+struct Web {
     samples: Option<SyncSender<Sample>>,
     wake: Arc<OwnedFd>,
     orders: Receiver<Order>,
@@ -87,7 +94,7 @@ impl Web {
     ///
     /// # Errors
     /// When the address cannot be bound, or the system has no thread.
-    pub(super) fn open(now: Time, address: SocketAddr, served: Served, poller: &Poller) -> io::Result<Web> {
+    fn open(now: Time, address: SocketAddr, served: &Served, poller: &Poller) -> io::Result<Web> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let event = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map(Arc::new);
@@ -96,8 +103,8 @@ impl Web {
         let (waiting, looked_at): (Arc<AtomicUsize>, Arc<AtomicBool>) = Default::default();
         let (theirs_wait, theirs_look) = (waiting.clone(), looked_at.clone());
         let (orders, wanted) = sync_channel(ORDERS);
-        let file = served.history;
-        let access = Access::new(served.password, served.hosts, served.may_control, address.port());
+        let file = served.history.clone();
+        let access = Access::new(served.password.clone(), served.hosts.clone(), served.may_control, address.port());
         let (woken, theirs) = (wake.clone(), ordered.clone());
         let serve = move || {
             let _ = setpriority_process(None, NICE);
@@ -125,7 +132,7 @@ impl Web {
     }
 
     /// When it is to tell at the latest.
-    pub(super) fn poll_timeout(&self) -> Time {
+    fn poll_timeout(&self) -> Time {
         let is_news = events::newest() != self.told.1 && self.looked_at.load(Ordering::Relaxed);
         // What takes long is not done often.
         let soon = SOON.max(Span::from_nanos(self.took.as_nanos().saturating_mul(SELDOM)));
@@ -133,7 +140,7 @@ impl Web {
     }
 
     /// Tells, if that is due.
-    pub(super) fn handle_timeout(&mut self, now: Time, status: impl FnOnce() -> Status) {
+    fn handle_timeout(&mut self, now: Time, status: impl FnOnce() -> Status) {
         if now < self.poll_timeout() {
             return;
         }
@@ -143,8 +150,7 @@ impl Web {
         }
         self.told = (now, events::newest());
         let Some(samples) = &self.samples else { return };
-        let is_gone = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
-        if is_gone || self.waiting.load(Ordering::Acquire) >= SAMPLES {
+        if self.has_ended() || self.waiting.load(Ordering::Acquire) >= SAMPLES {
             return;
         }
         let begun = Instant::now();
@@ -157,17 +163,22 @@ impl Web {
         self.wake();
     }
 
+    /// Whether there is nobody any more to whom to tell.
+    fn has_ended(&self) -> bool {
+        self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
     fn wake(&self) {
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
     /// Whether `token` tells that somebody wants something.
-    pub(super) fn is(&self, token: Token) -> bool {
+    fn is(&self, token: Token) -> bool {
         self.ordering == token
     }
 
     /// Does what is wanted.
-    pub(super) fn handle_orders(&self, mut order: impl FnMut(&Order) -> Result<(), String>) {
+    fn handle_orders(&self, mut order: impl FnMut(&Order) -> Result<(), String>) {
         let _ = rustix::io::read(&self.ordered, &mut [0; 8]);
         while let Ok(wanted) = self.orders.try_recv() {
             let _ = wanted.answer.try_send(order(&wanted));

@@ -5,6 +5,7 @@ use super::access::{Access, Right};
 use super::client::{Client, Next};
 use super::history::History;
 use super::http::{Answer, Method, Request, Status as Code};
+use super::logins::Session;
 use super::page::Page;
 use super::sample::{Order, Sample};
 use super::view::{Latest, document, event};
@@ -13,7 +14,7 @@ use crate::events::wall_clock;
 use fairspan_core::units::{Span, Time};
 use std::collections::VecDeque;
 use std::io::ErrorKind;
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -129,12 +130,19 @@ impl Running {
     fn take(&mut self, now: Time, sample: Sample) {
         let mut latest = Latest::new(sample, self.latest.as_ref());
         latest.places = self.server.history.add(latest.at as u64, &latest.links);
-        let latest = self.latest.insert(latest);
+        self.latest = Some(latest);
+        // Who has logged out, or whose session is over, sees nothing more.
+        let access = &mut self.server.access;
+        let streams = self.clients.iter().filter(|client| client.is_stream);
+        let over: Vec<Token> =
+            streams.filter(|client| !access.goes_on(now, client.session)).map(|client| client.token).collect();
+        over.into_iter().for_each(|token| self.close_by(token));
         let looked_at = self.clients.iter().any(|client| client.is_stream);
         self.server.looked_at.store(looked_at, Ordering::Relaxed);
         if !looked_at {
             return;
         }
+        let Some(latest) = &self.latest else { return };
         let next = event(latest, &self.server.history, self.server.access.may_control());
         let poller = &self.poller;
         let gone: Vec<Token> = self
@@ -148,8 +156,8 @@ impl Running {
 
     fn accept(&mut self, now: Time) {
         for _ in 0..BURST {
-            let stream = match self.server.listener.accept() {
-                Ok((stream, _)) => stream,
+            let caller = match self.server.listener.accept() {
+                Ok((stream, from)) => (stream, from.ip()),
                 Err(error) => {
                     if error.kind() != ErrorKind::WouldBlock {
                         // As when the process has no descriptor left: who waits is told of at once again.
@@ -163,7 +171,7 @@ impl Running {
                 let Some(place) = self.clients.iter().position(|client| !client.is_stream) else { return };
                 self.close(place);
             }
-            match Client::new(now, stream, &self.poller) {
+            match Client::new(now, caller, &self.poller) {
                 Ok(client) => self.clients.push_back(client),
                 Err(error) => tracing::debug!(%error, "a browser is turned away"),
             }
@@ -191,13 +199,14 @@ impl Running {
         if !ready.readable {
             return;
         }
+        let from = self.clients[place].from;
         let (answer, method) = match self.clients[place].read() {
             Next::Stays => return,
             Next::Done => return self.close(place),
             Next::Wrong(status) => (Answer::text(status, "this is no request that is answered here"), Method::Get),
-            Next::Asks(request) => match self.answer(now, &request) {
-                Some(answer) => (answer, request.method),
-                None => return self.begin_stream(now, ready.token),
+            Next::Asks(request) => match self.answer(now, from, &request) {
+                Wanted::Answer(answer) => (answer, request.method),
+                Wanted::Stream(session) => return self.begin_stream(now, ready.token, session),
             },
         };
         // What was asked for may have ended others.
@@ -207,11 +216,12 @@ impl Running {
         }
     }
 
-    fn begin_stream(&mut self, now: Time, token: Token) {
+    fn begin_stream(&mut self, now: Time, token: Token, session: Option<Session>) {
         let Some(place) = self.clients.iter().position(|client| client.token == token) else { return };
         let event =
             self.latest.as_ref().map(|latest| event(latest, &self.server.history, self.server.access.may_control()));
         let client = &mut self.clients[place];
+        client.session = session;
         let begun =
             client.begin_stream(now, &self.poller) && event.is_none_or(|event| client.push(now, &self.poller, &event));
         match begun {
@@ -220,53 +230,55 @@ impl Running {
         }
     }
 
-    /// The answer to a request; `None`: a stream.
-    fn answer(&mut self, now: Time, request: &Request) -> Option<Answer> {
-        let right = match self.server.access.right(now, request) {
+    /// What a request is to have.
+    fn answer(&mut self, now: Time, from: IpAddr, request: &Request) -> Wanted {
+        let right = match self.server.access.right(now, from, request) {
             Ok(right) => right,
-            Err((status, why)) => return Some(Answer::text(status, why)),
+            Err((status, why)) => return Wanted::Answer(Answer::text(status, why)),
         };
-        let wrong = |status| Some(Answer::text(status, "there is nothing here by that name and method"));
-        match (request.method, request.path.as_str()) {
-            (Method::Post, "/login") => return Some(self.log_in(now, request)),
-            (Method::Get | Method::Head, "/") if right == Right::Login => return Some(self.page.login(None)),
-            (Method::Get | Method::Head, "/favicon.ico") => return Some(Answer::text(Code::NotFound, "there is none")),
-            _ if right == Right::Login => {
-                return Some(Answer::text(Code::Unauthorized, "this needs interface.web_password"));
-            }
-            (Method::Post, "/logout") => {
-                let headers = vec![("Location", "/".to_owned()), ("Set-Cookie", self.server.access.log_out())];
-                return Some(Answer { headers, ..Answer::text(Code::SeeOther, "") });
-            }
-            (Method::Post, "/take-out") => return Some(self.order(request, true)),
-            (Method::Post, "/take-in") => return Some(self.order(request, false)),
-            (Method::Post, _) => return wrong(Code::NotFound),
-            _ => {}
-        }
-        let Some(latest) = &self.latest else {
-            return Some(Answer::text(Code::Unavailable, "the daemon has just begun: ask again"));
-        };
-        let (history, access) = (&self.server.history, &self.server.access);
-        Some(match request.path.as_str() {
-            "/" => self.page.html(latest, history, access),
-            "/status.json" => Answer::json(serde_json::to_string(&latest.status).unwrap_or_default()),
-            "/view.json" => Answer::json(document(latest, history, access.may_control())),
-            "/history.json" => return history_of(history, request).or_else(|| wrong(Code::NotFound)),
-            "/live" if request.method == Method::Get => {
+        let is_look = request.method != Method::Post;
+        Wanted::Answer(match (request.path.as_str(), right) {
+            ("/login", _) if !is_look => self.log_in(now, from, request),
+            ("/favicon.ico", _) if is_look => Answer::text(Code::NotFound, "there is none"),
+            ("/", Right::Login) if is_look => self.page.login(None),
+            (_, Right::Login) => Answer::text(Code::Unauthorized, "this needs interface.web_password"),
+            ("/live", Right::See(session)) if request.method == Method::Get && self.latest.is_some() => {
                 if self.clients.iter().filter(|client| client.is_stream).count() < STREAMS {
-                    return None;
+                    return Wanted::Stream(session);
                 }
                 Answer::text(Code::Unavailable, "as many browsers look at this page as may")
             }
-            _ => return wrong(Code::NotFound),
+            (_, Right::See(_)) if is_look => self.look(request),
+            ("/logout", Right::See(session)) => {
+                let headers = vec![("Location", "/".to_owned()), ("Set-Cookie", self.server.access.log_out(session))];
+                Answer { headers, ..Answer::text(Code::SeeOther, "") }
+            }
+            ("/take-out", Right::See(_)) => self.order(request, true),
+            ("/take-in", Right::See(_)) => self.order(request, false),
+            _ => nothing(),
         })
     }
 
-    fn log_in(&mut self, now: Time, request: &Request) -> Answer {
+    /// What somebody sees.
+    fn look(&self, request: &Request) -> Answer {
+        let Some(latest) = &self.latest else {
+            return Answer::text(Code::Unavailable, "the daemon has just begun: ask again");
+        };
+        let (history, access) = (&self.server.history, &self.server.access);
+        match request.path.as_str() {
+            "/" => self.page.html(latest, history, access),
+            "/status.json" => Answer::json(serde_json::to_string(&latest.status).unwrap_or_default()),
+            "/view.json" => Answer::json(document(latest, history, access.may_control())),
+            "/history.json" => history_of(history, request).unwrap_or_else(nothing),
+            _ => nothing(),
+        }
+    }
+
+    fn log_in(&mut self, now: Time, from: IpAddr, request: &Request) -> Answer {
         if !self.server.access.has_password() {
             return Answer::text(Code::NotFound, "there is no password");
         }
-        match self.server.access.log_in(now, &request.form("password").unwrap_or_default()) {
+        match self.server.access.log_in(now, from, &request.form("password").unwrap_or_default()) {
             Ok(cookie) => {
                 let headers = vec![("Location", "/".to_owned()), ("Set-Cookie", cookie)];
                 Answer { headers, ..Answer::text(Code::SeeOther, "") }
@@ -294,6 +306,17 @@ impl Running {
             Err(_) => Answer::text(Code::Unavailable, "the daemon has not done it yet"),
         }
     }
+}
+
+/// What becomes of a request.
+enum Wanted {
+    Answer(Answer),
+    /// It is to be told all that happens, while its session lasts.
+    Stream(Option<Session>),
+}
+
+fn nothing() -> Answer {
+    Answer::text(Code::NotFound, "there is nothing here by that name and method")
 }
 
 /// The history that is asked for.

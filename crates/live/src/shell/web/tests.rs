@@ -17,7 +17,7 @@ struct Daemon {
     _folder: tempfile::TempDir,
 }
 
-fn served(folder: &tempfile::TempDir, password: Option<&str>) -> Served {
+pub(super) fn served(folder: &tempfile::TempDir, password: Option<&str>) -> Served {
     Served {
         metrics: None,
         web: None,
@@ -60,7 +60,7 @@ impl Daemon {
         // A port that is free now.
         let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound");
         let poller = Poller::new().expect("epoll");
-        let web = Web::open(Time::ZERO, free, served(&folder, password), &poller).expect("a page");
+        let web = Web::open(Time::ZERO, free, &served(&folder, password), &poller).expect("a page");
         let mut daemon = Daemon { web, poller, address: free, now: Time::ZERO, _folder: folder };
         daemon.tell("eth1", 0);
         daemon.until(|daemon| daemon.get("/status.json", "").contains("uptime_s") || password.is_some());
@@ -275,7 +275,7 @@ fn the_daemon_tells_once_a_second_and_sooner_when_something_happened_but_not_for
     let folder = tempfile::tempdir().expect("a folder");
     let poller = Poller::new().expect("epoll");
     let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound");
-    let mut web = Web::open(Time::ZERO, free, served(&folder, None), &poller).expect("a page");
+    let mut web = Web::open(Time::ZERO, free, &served(&folder, None), &poller).expect("a page");
     let mut told = 0;
     let mut turn = |web: &mut Web, now: Time| {
         web.handle_timeout(now, || {
@@ -318,7 +318,7 @@ fn no_status_is_made_for_a_thread_that_has_not_taken_the_last_ones() {
     let folder = tempfile::tempdir().expect("a folder");
     let poller = Poller::new().expect("epoll");
     let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound");
-    let mut web = Web::open(Time::ZERO, free, served(&folder, None), &poller).expect("a page");
+    let mut web = Web::open(Time::ZERO, free, &served(&folder, None), &poller).expect("a page");
     web.waiting.store(SAMPLES, Ordering::Release);
     web.handle_timeout(Time::from_millis(1000), || unreachable!("there is no room for it"));
     web.waiting.store(0, Ordering::Release);

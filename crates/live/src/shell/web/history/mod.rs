@@ -20,6 +20,7 @@ use file::{REGIONS, Region, Store, Stored};
 use record::Means;
 use ring::{LEVELS, Ring};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -74,6 +75,11 @@ fn name(link: &LinkReading) -> String {
     format!("{}\n{}", link.of, link.name)
 }
 
+/// Whose a link with this name is.
+fn owner(name: &str) -> &str {
+    name.split_once('\n').map_or(name, |(of, _)| of)
+}
+
 fn means(link: &LinkReading) -> Means {
     Means {
         sent: link.sent_mbit.unwrap_or(0.0) as f32,
@@ -95,7 +101,8 @@ impl History {
             links: Vec::new(),
             without: 0,
             last: 0,
-            stored: now,
+            // A disk without room is told of at once.
+            stored: 0,
         };
         history.reopen(now);
         history
@@ -147,32 +154,52 @@ impl History {
         }
     }
 
-    /// The place of a link, which is made where there is none yet.
+    /// The place of a link, where it has one.
+    fn known(&self, name: &str) -> Option<usize> {
+        self.links.iter().position(|link| link.region.link == name)
+    }
+
+    /// A place for a link that has none. Where all are taken, what is not there any more gives way, the oldest first; and else a link of the
+    /// peer that has the most places, if its own has fewer, so that no peer takes all of them.
     fn place(&mut self, name: &str, now: u64) -> Option<usize> {
-        if let Some(place) = self.links.iter().position(|link| link.region.link == name) {
-            return Some(place);
-        }
         let region = Region { link: name.to_owned(), seen: now };
         let unused = self.links.iter().position(|link| link.region.link.is_empty());
         if unused.is_none() && self.links.len() < REGIONS {
             self.links.push(Link::new(region, false));
             return Some(self.links.len() - 1);
         }
-        // Only what is not there any more gives way.
-        let gone = |link: &Link| link.region.seen + STORE_EVERY < now;
-        let oldest = (0..self.links.len()).min_by_key(|place| self.links[*place].region.seen);
-        let place = unused.or_else(|| oldest.filter(|place| gone(&self.links[*place])))?;
+        // A clock may have been set back since.
+        let gone = |link: &Link| link.region.seen.abs_diff(now) > STORE_EVERY;
+        let oldest = (0..self.links.len()).filter(|place| gone(&self.links[*place]));
+        let oldest = oldest.min_by_key(|place| self.links[*place].region.seen);
+        let place = unused.or(oldest).or_else(|| self.of_the_greediest(owner(name)))?;
         self.links[place] = Link::new(region, false);
         Some(place)
+    }
+
+    /// The last place of who has the most, where that is at least two more than `who` has.
+    fn of_the_greediest(&self, who: &str) -> Option<usize> {
+        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+        self.links.iter().for_each(|link| *places.entry(owner(&link.region.link)).or_default() += 1);
+        let of = |who: &str| places.get(who).copied().unwrap_or_default();
+        // The last of equals.
+        let place = (0..self.links.len()).max_by_key(|place| of(owner(&self.links[*place].region.link)))?;
+        (of(owner(&self.links[place].region.link)) > of(who) + 1).then_some(place)
     }
 
     /// Adds what was seen at `now`; gives the places at which the links are asked for.
     pub(super) fn add(&mut self, now: u64, seen: &[LinkReading]) -> Vec<Option<usize>> {
         let first = if self.last < now && now - self.last <= BRIDGED { self.last + 1 } else { now };
         self.without = 0;
+        // Those that are there give way to no other.
+        let known: Vec<Option<usize>> = seen.iter().map(|link| self.known(&name(link))).collect();
+        known.iter().flatten().for_each(|place| self.links[*place].region.seen = now);
+        for link in seen.iter().zip(&known).filter_map(|(link, known)| known.is_none().then_some(link)) {
+            self.place(&name(link), now);
+        }
         let mut places = Vec::with_capacity(seen.len());
         for link in seen {
-            let place = self.place(&name(link), now);
+            let place = self.known(&name(link));
             places.push(place);
             let Some(place) = place else {
                 self.without += 1;

@@ -87,8 +87,11 @@ impl Ring {
         let slot = self.level.slot(second);
         let filled = match self.filling {
             Some(filling) if filling.slot == slot => Some((filling.means, filling.seconds)),
-            // A daemon before this one may have begun it.
-            _ => self.record(slot, stored).map(|(means, share)| (means, share * self.level.step as f32)),
+            // A daemon before this one may have begun it. One that is full is of a time before the clock was set back.
+            _ => {
+                let begun = self.record(slot, stored).map(|(means, share)| (means, share * self.level.step as f32));
+                begun.filter(|(_, seconds)| *seconds < self.level.step as f32 - 0.5)
+            }
         };
         let (means, seconds) = match filled {
             Some((means, seconds)) => (means.mixed(seconds, seen, 1.0), seconds + 1.0),

@@ -218,3 +218,59 @@ fn a_history_is_given_in_as_few_steps_as_are_asked_for_which_stay_the_same_while
     assert_eq!(history.document(0, "century", 10, BEGIN), None);
     assert_eq!(history.document(1, "hour", 10, BEGIN), None);
 }
+
+#[test]
+fn one_peer_with_many_links_does_not_take_the_places_of_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut history = History::open(&folder.path().join("fs0.history"), BEGIN);
+    let of = |peer: &str, name: &str| LinkReading { of: peer.into(), ..link(name, 1.0, true) };
+    let greedy: Vec<LinkReading> = (0..40).map(|n| of("greedy", &format!("link{n}"))).collect();
+    let places = history.add(BEGIN, &greedy);
+    assert_eq!((places.iter().flatten().count(), history.kept().without), (REGIONS, 8), "there is nobody else");
+    let others = [of("site", "dsl"), of("site", "lte"), of("branch", "dsl")];
+    let all = [greedy.as_slice(), &others].concat();
+    for second in 1..5 {
+        let places = history.add(BEGIN + second, &all);
+        assert!(places[40..].iter().all(Option::is_some), "{places:?}");
+        assert_eq!(places[..40].iter().flatten().count(), REGIONS - 3);
+        assert_eq!(
+            places[..REGIONS - 3],
+            (0..REGIONS - 3).map(Some).collect::<Vec<_>>(),
+            "the others stay where they are"
+        );
+    }
+    // Another greedy one gets as many as the first, and no more.
+    let second: Vec<LinkReading> = (0..40).map(|n| of("greedy too", &format!("link{n}"))).collect();
+    for later in 5..10 {
+        let places = history.add(BEGIN + later, &[all.as_slice(), &second].concat());
+        let of = |range: std::ops::Range<usize>| places[range].iter().flatten().count();
+        assert_eq!((of(0..40), of(40..43), of(43..83)), (15, 3, 14), "{later}");
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_back_leaves_the_history_in_order() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("fs0.history");
+    let mut history = History::open(&path, BEGIN);
+    for second in 0..100 {
+        history.add(BEGIN + second, &[link("dsl", 5.0, true)]);
+    }
+    // Back by fifty seconds, in the middle of a slot of ten.
+    for second in 45..130 {
+        history.add(BEGIN + second, &[link("dsl", 9.0, true)]);
+        let sent = column(&history, 0, "hour", "sent", BEGIN + second);
+        assert_eq!(sent.last(), Some(&Some(9.0)), "{second}: now is what is seen now");
+        assert_eq!(sent.iter().flatten().count(), 1 + second as usize, "{second}: nothing of what is to come is shown");
+    }
+    let hour: Vec<f64> = column(&history, 0, "hour", "sent", BEGIN + 129).into_iter().flatten().collect();
+    assert_eq!(hour, [[5.0; 45].as_slice(), &[9.0; 85]].concat());
+    let day: Vec<f64> = column(&history, 0, "day", "sent", BEGIN + 129).into_iter().flatten().collect();
+    assert_eq!(day, [[5.0; 4].as_slice(), &[9.0; 9]].concat());
+    history.store(BEGIN + 130);
+    drop(history);
+    // A daemon that begins before what is in the file, and a link that takes the place of one that is not there any more.
+    let mut history = History::open(&path, BEGIN + 10);
+    let many: Vec<LinkReading> = (0..REGIONS).map(|n| link(&format!("link{n}"), 1.0, true)).collect();
+    assert_eq!(history.add(BEGIN + 10, &many).iter().flatten().count(), REGIONS);
+}

@@ -1,6 +1,7 @@
 "use strict";
 (() => {
   const LIVE = 180; // seconds of the plots that move
+  const DRAWN = 24; // peers on the map
   const byId = (id) => document.getElementById(id);
 
   // ---- building blocks: text is only ever set as text
@@ -177,6 +178,63 @@
     if (draw.width !== box.clientWidth) { draw.width = box.clientWidth; view.links.forEach(card); }
   };
 
+  // ---- the map: who is joined with whom, by what. It is a picture; its words are in the tables.
+  const cut = (text, length) => (text.length > length ? text.slice(0, length - 1) + "…" : text);
+  const box = (x, y, width, height, name, up) => svg("g", { class: "node " + (up ? "up" : "down") },
+    svg("title", null, name + (up ? "" : ", down")), svg("rect", { x, y, width, height, rx: 6 }),
+    svg("text", { x: x + width / 2, y: y + height / 2 + 4, "text-anchor": "middle" }, cut(name, Math.floor((width - 10) / 6.4))));
+  const wire = (link, path, x, y, room) => {
+    const rate = (link.sent_mbit || 0) + (link.received_mbit || 0);
+    const says = link.up ? `↑${number(link.sent_mbit, 1)} ↓${number(link.received_mbit, 1)}` : link.state;
+    return svg("g", { class: "wire " + (link.up ? "up" : "down") }, svg("title", null, `${link.name}: ${link.state}`),
+      svg("path", { d: path, "stroke-width": (1.5 + 2 * Math.log10(1 + rate)).toFixed(1) }),
+      svg("text", { x, y, "text-anchor": "middle" }, cut(link.name, Math.max(3, Math.floor(room / 6) - says.length - 1)) + " " + says));
+  };
+  const ofPeers = (status, width) => {
+    const own = Math.min(140, width * 0.24), theirs = Math.min(180, width * 0.28), gap = 14, each = 30;
+    const parts = [], words = [], hub = [];
+    let y = 6;
+    for (const peer of status.peers.slice(0, DRAWN)) {
+      const links = view.links.filter((link) => link.of === peer.name && peer.channels.some((channel) => channel.name === link.name));
+      const height = Math.max(34, links.length * each);
+      links.forEach((link, n) => hub.push([link, y + (height * (n + 0.5)) / links.length]));
+      parts.push(box(width - theirs - 2, y, theirs, height, peer.name, peer.up));
+      words.push(`${peer.name} by ${links.map((link) => link.name + " " + link.state).join(", ") || "no channel"}`);
+      y += height + gap;
+    }
+    const height = y - gap + 6, top = Math.max(6, height / 2 - Math.max(20, hub.length * 6)), tall = Math.min(height - 12, Math.max(40, hub.length * 12));
+    const from = own + 2, to = width - theirs - 2, middle = (from + to) / 2;
+    if (status.peers.length > DRAWN) words.push(`${status.peers.length - DRAWN} peers that are not drawn`);
+    hub.forEach(([link, at], n) => {
+      const begin = top + (tall * (n + 0.5)) / hub.length;
+      parts.push(wire(link, `M${from} ${begin}C${from + 40} ${begin} ${from + 20} ${at} ${from + 70} ${at}L${to} ${at}`, (middle + to) / 2, at - 5, to - middle + 40));
+    });
+    parts.push(box(2, top, own, tall, status.interface, true));
+    if (status.peers.length > DRAWN) parts.push(svg("text", { x: 4, y: height - 8 }, `and ${status.peers.length - DRAWN} peers more`));
+    return [parts, words, height];
+  };
+  const ofRing = (ring, width) => {
+    const radius = Math.min(150, width / 2 - 60), height = 2 * radius + 60, x = width / 2, y = height / 2, parts = [];
+    const at = (n) => [x + radius * Math.sin((2 * Math.PI * n) / ring.nodes), y - radius * Math.cos((2 * Math.PI * n) / ring.nodes)];
+    const known = new Map(ring.stations.map((station) => [station.number, station]));
+    for (let n = 0; n < ring.nodes; n += 1) {
+      const [a, b] = [known.get(n + 1), known.get(((n + 1) % ring.nodes) + 1)];
+      const up = Boolean(a && b && a.east_up && b.west_up), [[ax, ay], [bx, by]] = [at(n), at(n + 1)];
+      parts.push(svg("g", { class: "wire " + (up ? "up" : "down") }, svg("title", null, `link ${n + 1}: ${up ? "up" : "down"}`), svg("path", { d: `M${ax} ${ay}L${bx} ${by}`, "stroke-width": 3 })));
+    }
+    for (let n = 0; n < ring.nodes; n += 1) {
+      const [bx, by] = at(n), station = known.get(n + 1);
+      parts.push(box(bx - 34, by - 15, 68, 30, n + 1 === ring.node ? `${n + 1}, here` : String(n + 1), Boolean(station && station.reachable)));
+    }
+    return [parts, [`a ring of ${ring.nodes} nodes, of which all links are ${ring.whole ? "" : "not "}up`], height];
+  };
+  const map = (status) => {
+    const width = Math.max(300, Math.min(1180, byId("plots").clientWidth || 700));
+    if (!status.ring && !status.peers.length) return null;
+    const [parts, words, height] = status.ring ? ofRing(status.ring, width) : ofPeers(status, width);
+    return svg("svg", { class: "map", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Map: ${status.interface} is joined with ${words.join("; ")}. The table of links says more.` }, parts);
+  };
+
   // ---- tables
   const row = (link) => el("tr", { role: "row" },
     el("th", { role: "rowheader", scope: "row" }, link.name, " ", el("span", { class: "of" }, link.of)),
@@ -222,7 +280,7 @@
       peer.queue && peer.queue.delay && ["Wait", number(peer.queue.delay.median_ms, 1) + " ms, 99 % within " + number(peer.queue.delay.p99_ms, 1) + " ms"],
       peer.peer_mode && ["The peer", "has mode " + peer.peer_mode]]))) : null;
   const flows = (status) => {
-    const queues = [...status.peers.map((peer) => [peer.name, peer.queue]), ...(status.shape ? status.shape.directions.map((d) => [d.name, d]) : []),
+    const queues = [...status.peers.map((peer) => [peer.name, peer.queue]), ...status.peers.filter((peer) => peer.split).map((peer) => ["gateway to " + peer.name, peer.split.queue]), ...(status.shape ? status.shape.directions.map((d) => [d.name, d]) : []),
       ...(status.gateway ? [["gateway", status.gateway.queue]] : [])];
     const all = queues.flatMap(([of, queue]) => (queue && queue.flows ? queue.flows.map((flow) => [of, flow]) : [])).filter(([, flow]) => flow.mbit > 0 || flow.waiting > 0);
     all.sort((a, b) => b[1].mbit - a[1].mbit);
@@ -253,7 +311,7 @@
   };
   const counters = (status) => {
     const groups = [["daemon", status.counters], ...status.peers.map((peer) => [peer.name, peer.counters]), ...(status.bond ? [["bond", status.bond.counters]] : []), ...(status.ring ? [["ring", status.ring.counters]] : []),
-      ...(status.shape ? status.shape.directions.map((d) => [d.name, d.counters]) : []), ...(status.gateway ? [["gateway", status.gateway.counters]] : [])];
+      ...(status.shape ? status.shape.directions.map((d) => [d.name, d.counters]) : []), ...status.peers.filter((peer) => peer.split).map((peer) => ["gateway to " + peer.name, peer.split.counters]), ...(status.gateway ? [["gateway", status.gateway.counters]] : [])];
     const open = new Set([...byId("counters").querySelectorAll("details[open]")].map((node) => node.dataset.of));
     return groups.map(([of, values]) => {
       const rows = Object.entries(values).filter(([, value]) => value > 0);
@@ -278,6 +336,7 @@
     kept.textContent = texts.join(" ");
     draw();
     view.links.forEach(control);
+    section("map", map(status));
     section("peers", peers(status));
     section("ring", ring(status));
     section("gateway", gateways(status));

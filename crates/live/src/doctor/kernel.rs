@@ -1,0 +1,150 @@
+//! What the kernel gives the channels: routing rules, room for packets, offloads, connections that it remembers.
+
+use crate::channel::udp::UdpConfig;
+use crate::config::{Channel, ChannelKind, Config};
+use crate::finding::{Findings, setting};
+use crate::netlink::Netlink;
+use crate::roles::doctor::features;
+use rustix::net::sockopt;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::collections::BTreeSet;
+
+/// From this share of its connections on, in percent, the kernel's table of connections is all but full.
+const FULL: i64 = 95;
+
+/// Whether the routing rules of this host, asked as a channel's packets are, lead by its device.
+pub(super) fn rules(findings: &mut Findings, netlink: &mut Netlink, channel: &Channel, fwmark: u32) {
+    let (name, Some(device)) = (&channel.name, &channel.device) else { return };
+    let Some((endpoint, source)) = channel.kind.ends().filter(|(endpoint, _)| !endpoint.ip().is_unspecified()) else {
+        return;
+    };
+    let to = endpoint.ip();
+    let ip = if to.is_ipv6() { "ip -6" } else { "ip" };
+    let remedy = format!(
+        "`{ip} rule list` shows the rules; one before them helps: `{ip} rule add fwmark {fwmark} lookup main priority 10`"
+    );
+    match netlink.way_by(device, to, source, fwmark) {
+        Ok(None) => findings.good("rules", format!("channel {name}: the routing rules lead to {to} by {device}")),
+        Ok(Some(other)) => {
+            findings.wrong(
+                "rules",
+                format!("channel {name}: a routing rule leads what is for {to} by {other}, not by {device}"),
+                remedy,
+            );
+        }
+        Err(error) => match error.errno() {
+            Some(libc::EACCES) => findings.wrong(
+                "rules",
+                format!("channel {name}: a routing rule or route prohibits {to} by {device}"),
+                remedy,
+            ),
+            Some(libc::EINVAL) => findings.wrong(
+                "rules",
+                format!("channel {name}: a routing rule or route drops what is for {to} by {device} (blackhole)"),
+                remedy,
+            ),
+            Some(libc::ENETUNREACH | libc::EHOSTUNREACH) => findings.wrong(
+                "rules",
+                format!(
+                    "channel {name}: by the routing rules, {to} cannot be reached by {device}, though there is a route"
+                ),
+                remedy,
+            ),
+            _ => findings.doubtful("rules", format!("channel {name}: {error}"), "`ip rule list` shows the rules"),
+        },
+    }
+}
+
+/// Whether a socket gets the room that bursts of a fast link need: measured with one, and given back.
+pub(super) fn buffers(findings: &mut Findings, config: &Config) {
+    let is_udp = |channel: &Channel| matches!(channel.kind, ChannelKind::Udp { .. });
+    let has_udp =
+        config.interface.listen_port.is_some() || config.peers.iter().flat_map(|peer| &peer.channels).any(is_udp);
+    if !has_udp {
+        return;
+    }
+    let wanted = UdpConfig::new(([0, 0, 0, 0], 0).into());
+    let Ok(socket) = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP)) else { return };
+    if sockopt::set_socket_recv_buffer_size_force(&socket, wanted.receive_buffer).is_err() {
+        let _ = socket.set_recv_buffer_size(wanted.receive_buffer);
+    }
+    if sockopt::set_socket_send_buffer_size_force(&socket, wanted.send_buffer).is_err() {
+        let _ = socket.set_send_buffer_size(wanted.send_buffer);
+    }
+    // The kernel tells of twice what was asked for.
+    let got = [socket.recv_buffer_size(), socket.send_buffer_size()].map(|got| got.unwrap_or(0) / 2);
+    let all =
+        [("receive", "rmem_max", wanted.receive_buffer, got[0]), ("send", "wmem_max", wanted.send_buffer, got[1])];
+    let short = all.iter().filter(|(.., wanted, got)| got < wanted);
+    let short: Vec<String> = short.map(|(what, _, wanted, got)| format!("{got} of {wanted} bytes to {what}")).collect();
+    if short.is_empty() {
+        let found = format!(
+            "sockets get {} bytes to receive and {} to send, as they ask for",
+            wanted.receive_buffer, wanted.send_buffer
+        );
+        return findings.good("buffers", found);
+    }
+    let remedy = format!(
+        "run the daemon with CAP_NET_ADMIN, or `sysctl -w net.core.rmem_max={} net.core.wmem_max={}`",
+        wanted.receive_buffer, wanted.send_buffer
+    );
+    findings.doubtful("buffers", format!("sockets get {}: bursts of fast links are lost", short.join(" and ")), remedy);
+}
+
+/// Whether the devices of channels take many datagrams at once.
+pub(super) fn offloads(findings: &mut Findings, config: &Config) {
+    let channels = config.peers.iter().flat_map(|peer| &peer.channels);
+    let devices: BTreeSet<&String> = channels
+        .filter(|channel| matches!(channel.kind, ChannelKind::Udp { .. }))
+        .filter_map(|channel| channel.device.as_ref())
+        .collect();
+    for device in devices {
+        // One that is not there is told of already.
+        let Ok(active) = features(device) else { continue };
+        if !active.iter().any(|name| name.starts_with("tx-checksum-ip")) {
+            let found = format!(
+                "{device} computes no checksums (tx-checksumming is off), so each datagram leaves by itself, which costs processor time at high rates"
+            );
+            findings.doubtful("offload", found, format!("`ethtool -K {device} tx on`, if its hardware can"));
+        } else {
+            findings.good("offload", format!("{device} takes many datagrams at once"));
+        }
+    }
+}
+
+/// Whether the kernel has room for connections that it remembers, where it does.
+pub(super) fn connections(findings: &mut Findings) {
+    let of = |name: &str| setting(&format!("net/netfilter/nf_conntrack_{name}"));
+    let (Some(count), Some(most)) = (of("count"), of("max")) else { return };
+    table(findings, count, most);
+}
+
+fn table(findings: &mut Findings, count: i64, most: i64) {
+    if most > 0 && count.saturating_mul(100) >= most.saturating_mul(FULL) {
+        let found =
+            format!("the kernel remembers {count} connections of at most {most}: packets of new ones are dropped");
+        let remedy = format!("`sysctl -w net.netfilter.nf_conntrack_max={}`", most.saturating_mul(4));
+        findings.wrong("conntrack", found, remedy);
+    } else {
+        findings.good("conntrack", format!("the kernel remembers {count} connections of at most {most}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::finding::Verdict;
+
+    #[test]
+    fn a_table_of_connections_that_is_all_but_full_is_wrong() {
+        let verdict = |count, most| {
+            let mut findings = Findings::default();
+            table(&mut findings, count, most);
+            findings.all()[0].verdict
+        };
+        assert_eq!(verdict(0, 262_144), Verdict::Good);
+        assert_eq!(verdict(249_000, 262_144), Verdict::Good);
+        assert_eq!(verdict(249_100, 262_144), Verdict::Wrong);
+        assert_eq!(verdict(5, 0), Verdict::Good, "without a bound");
+    }
+}
