@@ -6,8 +6,9 @@
 
 use super::Bond;
 use super::channel::{bit, each};
-use super::reserve::{Candidate, Reserve, slight, used_at_once};
+use super::reserve::{Candidate, Reserve, used_at_once};
 use super::revisit::{self, Held};
+use super::slight::slight;
 use crate::packet::Packet;
 use crate::path::train::Train;
 use crate::units::{ChannelId, Rate, Span, Time};

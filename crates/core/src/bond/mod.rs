@@ -74,6 +74,7 @@ mod resequence;
 mod reserve;
 mod revisit;
 mod share;
+mod slight;
 mod slots;
 mod spare;
 mod sparse;

@@ -23,13 +23,9 @@
 //! | time for L bytes: L / R_k, and T_k for each doubling of [`FIRST_WINDOW`] up to R_k T_k (slow start) | [`duration`] |
 //! | how many are used at once | the k of the least time, of those where the others add R_k and a quarter at most; as before, unless that gains a tenth |
 //!
-//! **A slight channel** carries no bulk traffic at all while others do. Beside 20 Mbit/s one of 0.5 Mbit/s adds a fortieth at best, and each of its
-//! frames takes 24 ms, for which all that follow wait: TCP had 61 to 92 % of what the fast channel alone gives it. What is small still goes by it where that is faster.
-//!
 //! What follows from it stands in `backlog.rs`. Cost: O(n) for n channels. Invariants: where a channel's rate or round trip is not
 //! known, none is held back; the fastest never is.
 
-use super::channel::bit;
 use crate::units::{Bytes, ChannelId, Rate, Span, Time};
 use alloc::vec::Vec;
 
@@ -37,12 +33,6 @@ use alloc::vec::Vec;
 pub(super) const TYPICAL: Bytes = Bytes::new(20_000_000);
 /// What all those that are held back add is no more than what the others have, and one part in so many of it: rates are measured.
 const TOLERANCE: u64 = 4;
-/// What adds at most one part in so many of what the others have is left out where a full frame takes so long.
-const SLIGHT: (u128, Span) = (16, Span::from_millis(8));
-/// It is taken in again where it adds more than one part in so many, or a frame takes less.
-const NOT_SLIGHT: (u128, Span) = (12, Span::from_millis(6));
-/// A full frame.
-pub(super) const FRAME: Bytes = Bytes::new(1500);
 /// What TCP begins with (RFC 6928).
 const FIRST_WINDOW: Bytes = Bytes::new(14_600);
 
@@ -133,27 +123,6 @@ pub(super) fn used_at_once(candidates: &[Candidate], before: Option<usize>) -> u
     }
 }
 
-/// Those of the candidates, as a set, on which each frame surely takes long, and which together carry at most one part in [`SLIGHT`] of what the others
-/// do. `before`: which were.
-pub(super) fn slight(candidates: &[Candidate], before: u64) -> u64 {
-    let bits = |c: &Candidate| u128::from(c.rate.as_bits_per_sec());
-    let all: u128 = candidates.iter().map(bits).sum();
-    let mut least: Vec<&Candidate> = candidates.iter().collect();
-    least.sort_by_key(|c| (c.rate, c.channel));
-    let (mut sum, mut set) = (0, 0);
-    for c in least {
-        sum += bits(c);
-        let (parts, long) = if before & bit(c.channel) != 0 { NOT_SLIGHT } else { SLIGHT };
-        if sum * parts > all - sum || c.rate.transmit_time(FRAME) < long {
-            break;
-        }
-        if c.sure {
-            set |= bit(c.channel);
-        }
-    }
-    set
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,30 +172,6 @@ mod tests {
             assert_eq!(used(&all), 2, "{all:?}");
         }
         assert_eq!((used(&[(7, 3)]), used(&[])), (1, 0));
-    }
-
-    #[test]
-    fn a_channel_is_slight_that_is_slow_and_adds_next_to_nothing() {
-        let kbit = |all: &[u64], before| {
-            let mut found = candidates(&all.iter().map(|_| (1, 10)).collect::<Vec<_>>());
-            all.iter().zip(&mut found).for_each(|(rate, c)| c.rate = Rate::from_bits_per_sec(rate * 1000));
-            slight(&found, before)
-        };
-        // One part in sixteen of the others, inside and outside.
-        assert_eq!((kbit(&[16_000, 1000], 0), kbit(&[15_999, 1000], 0)), (0b10, 0));
-        assert_eq!((kbit(&[12_000, 1000], 0b10), kbit(&[11_999, 1000], 0b10)), (0b10, 0));
-        // A frame of 1500 bytes takes 8 ms, and 6.
-        assert_eq!((kbit(&[100_000, 1500], 0), kbit(&[100_000, 1501], 0)), (0b10, 0));
-        assert_eq!((kbit(&[100_000, 2000], 0b10), kbit(&[100_000, 2001], 0b10)), (0b10, 0));
-        // All together, those that carry least first.
-        assert_eq!(kbit(&[500, 16_000, 500], 0), 0b101);
-        assert_eq!(kbit(&[600, 16_000, 500], 0), 0b100);
-        // What carried little so far, as no more was sent, may carry more.
-        let mut found = candidates(&[(20, 10), (1, 10)]);
-        found[1].sure = false;
-        assert_eq!(slight(&found, 0), 0);
-        // Slow channels alone are not slight, and neither is what is alone.
-        assert_eq!((kbit(&[500, 500, 500], 0), kbit(&[500], 0), kbit(&[], 0)), (0, 0, 0));
     }
 
     #[test]
