@@ -80,17 +80,19 @@ struct MediumMeter {
 }
 
 impl Medium {
-    /// The medium `number` of a scenario, idle.
-    pub(crate) fn new(scenario: &model::Scenario, number: usize) -> Medium {
-        let model = &scenario.media[number];
-        let shares = |link: &&(usize, &model::Link)| link.1.medium == Some(number as u32);
-        let links: Vec<_> = scenario.links.iter().enumerate().collect();
+    /// The media of a scenario, idle.
+    pub(crate) fn all(scenario: &model::Scenario) -> Vec<Medium> {
+        let members = members(scenario.media.len(), scenario.links.iter().map(|link| link.medium));
+        scenario.media.iter().zip(members).map(|(model, members)| Medium::new(model, members)).collect()
+    }
+
+    fn new(model: &model::Medium, members: Vec<u32>) -> Medium {
         Medium {
             access: model.access,
             turnaround: model.turnaround,
             gap: model.gap,
             turn: model.turn,
-            members: links.iter().filter(shares).map(|link| link.0 as u32).collect(),
+            members,
             asking: VecDeque::new(),
             holder: None,
             last: None,
@@ -211,9 +213,29 @@ impl Medium {
     }
 }
 
+/// The links of each of `count` media, in order, by the medium of each link; a walk over the links for all media together.
+fn members(count: usize, links: impl Iterator<Item = Option<u32>>) -> Vec<Vec<u32>> {
+    let mut members = vec![Vec::new(); count];
+    for (link, medium) in links.enumerate() {
+        if let Some(its) = medium.and_then(|medium| members.get_mut(medium as usize)) {
+            its.push(link as u32);
+        }
+    }
+    members
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_media_find_their_links_in_one_walk() {
+        let mut asked = 0;
+        let media = [Some(1), None, Some(0), Some(1), Some(3)];
+        let found = members(4, media.into_iter().inspect(|_| asked += 1));
+        assert_eq!(found, [vec![2], vec![0, 3], vec![], vec![4]]);
+        assert_eq!(asked, 5);
+    }
 
     fn medium(access: Access, members: u32, turnaround: u64, gap: u64, turn: Limit) -> Medium {
         Medium {

@@ -315,7 +315,7 @@ pub(super) fn named<F: Family + FromStr<Err = OptionError>>(
 
 /// Whether a link can share a medium; an error where it cannot.
 pub(super) fn fits_medium(form: &Form<'_>, profile: &Profile, errors: &mut Errors<'_>) -> bool {
-    if !matches!(profile.capacity, Capacity::Constant(_) | Capacity::Unlimited) {
+    if !matches!(profile.capacity, Capacity::Constant(_)) {
         form.conflict("medium", "a link that shares a medium has a constant `rate`", errors);
         return false;
     }

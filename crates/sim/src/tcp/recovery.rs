@@ -425,13 +425,13 @@ impl Sender {
         self.reorder_at = Time::MAX;
         self.tail.cancel();
         let frto = self.use_frto && self.phase == Phase::Open && first && self.board.len() > 1;
+        if reduce {
+            self.begin_undo();
+        }
         self.phase = Phase::Loss;
         // RFC 6675 §5.1; RFC 6582, 3.2, step 4
         self.recover = self.next;
         self.duplicates = 0;
-        if reduce {
-            self.begin_undo();
-        }
         if frto {
             // RFC 5682, 2.1, step 1
             self.frto = Frto::Resent;

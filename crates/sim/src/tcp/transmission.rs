@@ -18,7 +18,7 @@ use super::sender::Sender;
 use fairspan_core::congestion::{Law, Sent};
 use fairspan_core::loss::delivery_rate::Stamp;
 use fairspan_core::loss::rack::ProbeTimer;
-use fairspan_core::loss::scoreboard::RETRANSMITTED;
+use fairspan_core::loss::scoreboard::{EVER, RETRANSMITTED};
 use fairspan_core::units::{Bytes, Span, Time};
 
 /// A segment to send: positions from `start`.
@@ -103,8 +103,10 @@ impl Sender {
         self.stats.bytes_retransmitted += u64::from(length);
         // RFC 6298 §3, Karn: a segment sent twice cannot be timed.
         self.timed = None;
-        if !probe {
-            self.undo.on_resent(now);
+        if probe {
+            self.undo.on_probe(sent.end, sent.is(EVER));
+        } else {
+            self.undo.on_resent(now, sent.end);
         }
         self.reduction.sent += u64::from(sent.length);
         self.on_sent(now, in_flight, sent.bytes, sent.end);

@@ -9,12 +9,14 @@
 //! | undo_marker | [`Undo::from`] |
 //! | undo_retrans | [`Undo::pending`] |
 //! | retrans_stamp | [`Undo::first`] |
-//! | retrans_out | the scoreboard's segments that are sent again and out |
+//! | retrans_out | [`Sender::resent_out`] |
 //!
 //! 1. *The stamp is that of the first retransmission of all that are out.* An episode that begins while retransmissions of an earlier one are out keeps
 //!    their stamp: else the answer to one of them has an older echo than whatever the new episode sends, and takes back a reduction that was right.
+//!    So does a timeout of its own within the slow start after another one. A tail loss probe belongs to no episode: it sets no stamp, and keeps none.
 //! 2. A timeout within a recovery that lowers the threshold no further begins no episode: the recovery's stamp stands.
-//! 3. DSACKs count only for what lies above SND.UNA at the episode's beginning. What was out again then has to be shown as unneeded, too.
+//! 3. DSACKs count only for what lies above SND.UNA at the episode's beginning. What is not acknowledged yet has to have been sent again; below SND.UNA that is not
+//!    known any more, and a copy that the path made counts as well. What was out again at the beginning, a probe too, has to be shown as unneeded like the rest.
 //! 4. An ACK that ends the episode takes it back by either sign, and so does any that advances after a timeout.
 //! 5. An ACK within a recovery with an older echo takes it back if nothing sent again is out. Else that one ACK marks no
 //!    losses and sends nothing again, and the sender waits for a better one.
@@ -22,7 +24,7 @@
 //!
 //! An older echo also says that the path reorders: RACK gives packets more time from then on, and a sender that counts duplicates waits for more of them.
 //!
-//! Departures: a DSACK counts only for what was sent again, not for copies that the path made. Without SACK the window that duplicates had inflated is let down before it is given back. Linux would forget
+//! Departures: a DSACK counts as one segment, and also where there have been more of them than retransmissions. Without SACK the window that duplicates had inflated is let down before it is given back. Linux would forget
 //! rule 1's stamp at the first ACK after a timeout that was taken back. Cost: constant; where an episode begins while something sent again is out, what
 //! is outstanding is walked once. Invariant: `pending` is `None` until something went again.
 
@@ -31,7 +33,7 @@ use super::config::LossDetection;
 use super::phase::{Frto, Phase};
 use super::sender::Sender;
 use fairspan_core::congestion::Law;
-use fairspan_core::loss::scoreboard::EVER;
+use fairspan_core::loss::scoreboard::{EVER, RETRANSMITTED, Sent};
 use fairspan_core::units::{Bytes, Time};
 
 /// What is known of the last episode.
@@ -43,6 +45,8 @@ pub(super) struct Undo {
     pending: Option<u32>,
     /// When the first of the retransmissions went, by the timestamp clock.
     first: Option<u32>,
+    /// The end of the segment that the last tail loss probe sent again, if no episode has; 0: there is none.
+    probed: u64,
     /// The last ACK tells that something sent again was only late, while more of it is out.
     pub(super) held: bool,
 }
@@ -51,8 +55,18 @@ pub(super) struct Undo {
 const DUPLICATES_AT_MOST: u64 = 300;
 
 impl Undo {
-    /// A segment goes again.
-    pub(super) fn on_resent(&mut self, now: Time) {
+    /// A tail loss probe sends a segment again; `ever`: it had gone again before.
+    pub(super) fn on_probe(&mut self, end: u64, ever: bool) {
+        if !ever {
+            self.probed = end;
+        }
+    }
+
+    /// An episode sends the segment up to `end` again.
+    pub(super) fn on_resent(&mut self, now: Time, end: u64) {
+        if self.probed == end {
+            self.probed = 0;
+        }
         self.first.get_or_insert(stamp(now));
         self.pending = Some(self.pending.unwrap_or(0).saturating_add(1));
     }
@@ -64,14 +78,22 @@ impl Undo {
 }
 
 impl Sender {
-    /// An episode begins, which may turn out to be for nothing.
+    /// An episode begins, which may turn out to be for nothing. The phase is still the one before it.
     pub(super) fn begin_undo(&mut self) {
-        let out = self.board.resent_segments();
-        if out == 0 && !self.board.front().is_some_and(|sent| sent.is(EVER)) {
+        let ever = |sent: &Sent<_>| sent.is(EVER) && sent.end != self.undo.probed;
+        if self.phase == Phase::Open && self.resent_out() == 0 && !self.board.front().is_some_and(ever) {
             self.undo.first = None;
         }
+        let out = self.board.resent_segments();
         self.undo.from = Some(self.una);
         self.undo.pending = (out > 0).then_some(out);
+    }
+
+    /// Segments that an episode sent again and that are out.
+    fn resent_out(&self) -> u32 {
+        let probe = self.undo.probed > self.una
+            && self.board.get(self.board.find(self.undo.probed - 1)).is_some_and(|sent| sent.is(RETRANSMITTED));
+        self.board.resent_segments() - u32::from(probe)
     }
 
     /// RFC 3522 §3.2: the ACK was caused by a segment that is older than the first retransmission.
@@ -109,7 +131,7 @@ impl Sender {
             Phase::Recovery if over && (unneeded || self.is_late(ack)) => self.take_back(false),
             Phase::Recovery if advanced && !over && self.is_late(ack) => {
                 self.on_reordering(self.una - newly);
-                if self.board.resent_segments() > 0 {
+                if self.resent_out() > 0 {
                     self.undo.held = true;
                     return false;
                 }

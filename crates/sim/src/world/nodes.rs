@@ -573,7 +573,7 @@ impl<'a> Layout<'a> {
             rings: Arena { nodes: rings, first: first_ring },
             splits: Arena { nodes: splits, first: first_split },
             processors: Arena { nodes: processors, first: first_processor },
-            media: (0..scenario.media.len()).map(|number| Medium::new(scenario, number)).collect(),
+            media: Medium::all(scenario),
             own,
         })
     }

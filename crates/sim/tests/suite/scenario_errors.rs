@@ -276,6 +276,8 @@ fn settings_that_exclude_each_other_are_told() {
     refused(&link("loss = \"1%\"\ngilbert = \"1% 10%\""), "link.wire.gilbert", &["exclude each other"]);
     refused(&link("simplex = true\nreverse = { delay = \"1ms\" }"), "link.wire.reverse", &["exclude each other"]);
     refused(&head("seed = 1\nseeds = [1, 2]"), "seeds", &["exclude each other"]);
+    let shared = "rate = \"unlimited\"\nmedium = \"m\" # HERE";
+    refused(&two("", shared, "", "[[medium]]\nname = \"m\""), "link.wire.medium", &["constant `rate`"]);
     refused(
         &tail("[[bond]]\nname = \"x\"\nends = [\"a\", \"b\"]\nlinks = [\"wire\"]\nmode = \"stripe\"\nscheduler = \"rfq\" # HERE")
             .replace("mode = \"stripe\"\nscheduler = \"rfq\" # HERE", "scheduler = \"rfq\"\nmode = \"stripe\" # HERE"),

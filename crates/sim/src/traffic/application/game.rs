@@ -7,7 +7,7 @@
 //! | measured | here |
 //! |---|---|
 //! | lag | from an input's leaving until the first state arrives that tells of it, or of a later one: way there, wait for the tick, way back |
-//! | freeze | the player has shown the newest state there is, and the next one is not there |
+//! | freeze | the player has shown the newest state there is, and the next one is not there; a state that comes when its own time is over does not end it |
 //!
 //! The player shows the world as it was some time ago (`interpolation`), so that states may be late or lost: the first state that arrives sets
 //! the clock, and is shown so much later; each other one a tick after the one before. While the newest state that is there has been shown, the
@@ -65,11 +65,13 @@ struct Measured {
     lag: Spread,
     freezes: u64,
     frozen: Span,
+    /// Until when time that stood still has been counted.
+    counted: Option<Time>,
 }
 
 impl Measured {
     fn new(from: Time) -> Measured {
-        Measured { from, inputs: 0, states: 0, lag: Spread::new(true), freezes: 0, frozen: Span::ZERO }
+        Measured { from, inputs: 0, states: 0, lag: Spread::new(true), freezes: 0, frozen: Span::ZERO, counted: None }
     }
 }
 
@@ -106,11 +108,12 @@ impl Game {
         clock + self.tick.times(number)
     }
 
-    /// From when on until `now` the picture has stood still, if it has.
-    fn frozen(&self, now: Time) -> Option<Span> {
+    /// For how long until `now` the picture has stood still, if it has, as far as that is not counted yet; and whether that is a new freeze.
+    fn frozen(&self, now: Time) -> Option<(Span, bool)> {
         // The newest state is shown for a tick.
-        let end = self.shown(self.clock?, self.newest + 1).max(self.measured.from);
-        (end < now).then(|| now.since(end))
+        let end = self.shown(self.clock?, self.newest + 1);
+        let begin = end.max(self.measured.counted.unwrap_or(self.measured.from));
+        (begin < now).then(|| (now.since(begin), self.measured.counted != Some(begin)))
     }
 
     /// A state is there.
@@ -126,9 +129,10 @@ impl Game {
         if number <= self.newest {
             return;
         }
-        if let Some(span) = self.frozen(now) {
-            self.measured.freezes += 1;
+        if let Some((span, new)) = self.frozen(now) {
+            self.measured.freezes += u64::from(new);
             self.measured.frozen = self.measured.frozen + span;
+            self.measured.counted = Some(now);
         }
         self.newest = number;
     }
@@ -148,8 +152,8 @@ impl Game {
     /// What the player saw until now.
     pub fn result(&self, now: Time) -> GameResult {
         let (mut freezes, mut frozen) = (self.measured.freezes, self.measured.frozen);
-        if let Some(span) = self.frozen(now).filter(|_| self.next[0].is_some()) {
-            freezes += 1;
+        if let Some((span, new)) = self.frozen(now).filter(|_| self.next[0].is_some()) {
+            freezes += u64::from(new);
             frozen = frozen + span;
         }
         GameResult {
@@ -322,6 +326,23 @@ mod tests {
             assert!((result.frozen_s - frozen).abs() < 1e-9, "{interpolation}: {}", result.frozen_s);
             assert_eq!(result.freezes, u64::from(frozen > 0.0), "{interpolation}");
         }
+    }
+
+    #[test]
+    fn states_that_all_come_too_late_are_one_freeze_and_no_time_counts_twice() {
+        let mut game = game(40);
+        (0..10).for_each(|number| game.handle_state(MS(30 + 20 * number), number));
+        // The delay grows by a second. State 9 is shown until 70 + 200, and when state 100 comes its time is over as well.
+        (10..=100).for_each(|number| game.handle_state(MS(1030 + 20 * number), number));
+        for now in [3030, 3040] {
+            let result = game.result(MS(now));
+            assert_eq!((result.freezes, result.frozen_s), (1, (now - 270) as f64 / 1e3));
+        }
+        // State 150 is there before its time, 3070; the next one is half a tick late.
+        game.handle_state(MS(3050), 150);
+        game.handle_state(MS(3100), 151);
+        let result = game.result(MS(3100));
+        assert_eq!((result.freezes, result.frozen_s), (2, 2.79));
     }
 
     #[test]

@@ -114,12 +114,17 @@ fn without_the_setting_nothing_is_undone() {
 
 /// Linux's rules with timestamps, and Reno's window of ten segments, which are sent at 100 ms; as many wait behind them.
 fn stamped() -> Script {
+    stamped_of(20_000, "false")
+}
+
+/// The same with so many bytes, with tail loss probes or without.
+fn stamped_of(bytes: u64, probes: &str) -> Script {
     let changes = [
         ("timestamps", "true"),
         ("mss_counts_options", "false"),
         ("congestion", "reno"),
         ("slow_start", "standard"),
-        ("tail_loss_probe", "false"),
+        ("tail_loss_probe", probes),
         ("frto", "false"),
     ];
     let mut s = Script::new(&config("linux", &changes));
@@ -128,7 +133,7 @@ fn stamped() -> Script {
     s.at(100);
     s.peer("S. 0 ack 1 mss 1000 sackok ts 1000:0");
     s.expect(". 1 ack 1");
-    s.write(20_000);
+    s.write(bytes);
     for n in 0..10 {
         s.expect_data(n, 1);
     }
@@ -245,6 +250,31 @@ fn a_recovery_behind_an_earlier_episode_is_undone_when_the_originals_arrive() {
     assert_eq!(s.connection.stats().spurious, 2);
     assert!(s.connection.window() >= 10_000, "{}", s.connection.window());
     s.end();
+}
+
+// A recovery is over long ago when two segments are late, and their probe is out when the timer goes off. A probe keeps no stamp.
+#[test]
+fn a_timeout_behind_a_probe_is_undone_by_the_original_and_not_by_its_own_retransmission() {
+    for (late, spurious) in [(true, 1), (false, 0)] {
+        let mut s = stamped_of(10_000, "true");
+        s.at(200);
+        s.peer(". 1 ack 1 sack 1001:4001 ts 1001:0");
+        s.expect_data(0, 1);
+        s.at(250);
+        s.peer(". 1 ack 10001 ts 1002:200");
+        s.at(300);
+        s.write(2000);
+        assert_eq!(sent(&mut s), [10, 11]);
+        s.run_on(1000);
+        let again = s.take();
+        let stats = s.connection.stats();
+        assert_eq!((stats.recoveries, stats.probes, stats.spurious), (1, 1, 0));
+        assert!(stats.timeouts > 0);
+        let echo = if late { 300 } else { again[1].0.as_nanos() / 1_000_000 };
+        s.peer(&format!(". 1 ack 12001 ts 1003:{echo}"));
+        assert_eq!(s.connection.stats().spurious, spurious, "{echo}");
+        s.end();
+    }
 }
 
 /// A recovery of the first segment of ten, which ends at 210 ms with the threshold of 5 segments.
