@@ -263,7 +263,8 @@ impl<P: Packet> Bond<P> {
         let channel = each(due).find(open)?;
         cutter.nulls = due & !bit(channel);
         let fragment::Header { begin, end, sequence, .. } = cutter.fragmenter.null_header(Class::Bulk)?;
-        let head = self.number.control(Message::Extended(Extended::Fragment(Fragment { begin, end, sequence })));
+        let null = Fragment { begin, end, null: true, sequence };
+        let head = self.number.control(Message::Extended(Extended::Fragment(null)));
         self.channels[channel].on_control_sent(now, head.len());
         Some(Transmit {
             channel,
@@ -285,7 +286,7 @@ impl<P: Packet> Bond<P> {
         mut frame: P,
         tos: u8,
     ) {
-        let Fragment { begin, end, sequence } = part;
+        let Fragment { begin, end, null, sequence } = part;
         if !self.fragments.is_on() {
             // Our heartbeats do not ask for any.
             self.stats.unexpected_stripe += 1;
@@ -293,6 +294,10 @@ impl<P: Packet> Bond<P> {
         }
         let size = frame.size().as_u64();
         frame.strip(FRAGMENT_LEN);
+        if null {
+            // A card may have filled the frame up.
+            frame.truncate(0);
+        }
         if !self.peer.is_current(tag) && !self.on_other_tag(now, tag, None) {
             self.stats.stale_epoch += 1;
             return;
