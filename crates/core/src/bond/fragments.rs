@@ -51,6 +51,8 @@ pub(super) struct Fragments<P> {
     counts: FragmentCounts,
     /// The channels that bring something.
     bringing: u64,
+    /// The peer's process has begun since we know of it, so that all of its fragments are for us.
+    restarted: bool,
 }
 
 /// The sender's end.
@@ -86,6 +88,7 @@ impl<P: Packet> Fragments<P> {
             counted: FragmentStats::default(),
             counts: FragmentCounts::default(),
             bringing: 0,
+            restarted: false,
         }
     }
 
@@ -126,9 +129,9 @@ impl<P: Packet> Fragments<P> {
         }
     }
 
-    /// The peer is another one.
-    pub(super) fn forget_peer(&mut self) {
-        self.joiner = None;
+    /// The peer is another one, which has `restarted` or is met for the first time.
+    pub(super) fn forget_peer(&mut self, restarted: bool) {
+        (self.joiner, self.restarted) = (None, restarted);
         self.counted = FragmentStats::default();
     }
 }
@@ -311,14 +314,14 @@ impl<P: Packet> Bond<P> {
             self.on_traffic(now);
         }
         self.on_heard(now, channel);
-        let Fragments { joiner, bringing, .. } = &mut self.fragments;
+        let Fragments { joiner, bringing, restarted, .. } = &mut self.fragments;
         let joiner = joiner.get_or_insert_with(|| {
             // Half of what is not left to other frames for the bytes, half for their places.
             let room = (self.config.hold_bytes - self.config.order_bytes()) / 2;
             let window = (room / PLACE_COST).min(WINDOW) as u32;
             let config = ReassemblerConfig { window, buffer: Bytes::from(room), ..ReassemblerConfig::default() };
             let mut joiner = Reassembler::new(config, *bringing);
-            joiner.meet(Class::Bulk, sequence);
+            joiner.meet(Class::Bulk, sequence, *restarted);
             Box::new(joiner)
         });
         joiner.handle_fragment(now, channel, fragment::Header { begin, end, class: Class::Bulk, sequence }, frame, tos);

@@ -321,11 +321,13 @@ struct Stream<P> {
     last: [Option<u32>; ChannelId::LIMIT],
     /// How many fragments in a row came too late.
     late: u32,
+    /// How many numbers from the head on may have gone to somebody else, before the sender was met.
+    foreign: u32,
 }
 
 impl<P> Stream<P> {
     fn new() -> Stream<P> {
-        Stream { head: 0, ring: VecDeque::new(), scanned: 0, last: [None; ChannelId::LIMIT], late: 0 }
+        Stream { head: 0, ring: VecDeque::new(), scanned: 0, last: [None; ChannelId::LIMIT], late: 0, foreign: 0 }
     }
 }
 
@@ -357,13 +359,15 @@ impl<P: Packet> Reassembler<P> {
         }
     }
 
-    /// The sender is another one, which may be long on its way: forgets what waits, and takes the first number for what comes.
-    pub fn meet(&mut self, class: Class, sequence: u32) {
+    /// The sender is another one, which may be long on its way: forgets what waits, and takes the first number for what comes. What was before it
+    /// counts as lost only if it is known that the sender has `begun` since.
+    pub fn meet(&mut self, class: Class, sequence: u32, begun: bool) {
         let stream = &mut self.stream[class as usize];
         let held: u64 = stream.ring.iter().flatten().map(|held| held.payload.footprint() as u64).sum();
         self.bytes -= held;
         *stream = Stream::new();
         stream.head = if sequence < AT_START { 0 } else { sequence & SEQUENCE_MASK };
+        stream.foreign = if begun { 0 } else { distance(sequence, stream.head) as u32 };
     }
 
     /// The bundle's links from now on. A link that left holds nothing up; one that joined counts for M at once.
@@ -406,7 +410,7 @@ impl<P: Packet> Reassembler<P> {
                 return;
             }
             // More was lost than half of the numbers, or the count began anew.
-            self.meet(header.class, header.sequence);
+            self.meet(header.class, header.sequence, false);
             offset = distance(header.sequence, self.stream[class].head);
         }
         self.stream[class].late = 0;
@@ -498,14 +502,15 @@ impl<P: Packet> Reassembler<P> {
     /// Gives up the oldest `n` sequence numbers.
     fn skip(&mut self, class: usize, n: usize) {
         let stream = &mut self.stream[class];
-        for _ in 0..n.min(stream.ring.len()) {
+        for at in 0..n.min(stream.ring.len()) {
             if let Some(Some(held)) = stream.ring.pop_front() {
                 self.bytes -= held.payload.footprint() as u64;
                 self.stats.discarded += 1;
             } else {
-                self.stats.lost += 1;
+                self.stats.lost += u64::from(at >= stream.foreign as usize);
             }
         }
+        stream.foreign = stream.foreign.saturating_sub(n as u32);
         stream.head = (stream.head.wrapping_add(n as u32)) & SEQUENCE_MASK;
         stream.scanned = 0;
     }
@@ -559,6 +564,7 @@ impl<P: Packet> Reassembler<P> {
             }
         }
         stream.head = (stream.head.wrapping_add(n as u32)) & SEQUENCE_MASK;
+        stream.foreign = stream.foreign.saturating_sub(n as u32);
         stream.scanned = 0;
         let Some(mut packet) = last.filter(|_| len > 0) else { return }; // a null fragment
         if !fits(len) {
@@ -610,6 +616,19 @@ mod tests {
         assert_eq!((r.poll(), r.poll(), r.poll()), (Some(b"b".to_vec()), Some(b"c".to_vec()), None));
         assert_eq!((r.stats().lost, r.stats().discarded), (1, 1));
         assert_eq!(r.buffered(), Bytes::ZERO);
+    }
+
+    #[test]
+    fn what_a_sender_that_is_met_on_its_way_sent_before_is_not_lost() {
+        for (begun, lost) in [(false, 1), (true, 2001)] {
+            let mut r: Reassembler<Vec<u8>> = Reassembler::new(ReassemblerConfig::default(), 0b11);
+            r.meet(Class::Bulk, 2000, begun);
+            // Number 2001 is lost.
+            for (link, sequence) in [(0, 2000), (0, 2002), (1, 2003)] {
+                r.handle(ChannelId(link), &frame(true, true, Class::Bulk, sequence, b"x")).unwrap();
+            }
+            assert_eq!((std::iter::from_fn(|| r.poll()).count(), r.stats().lost), (3, lost));
+        }
     }
 
     #[test]
