@@ -114,9 +114,7 @@ impl Channel {
     /// Keeps what the link has of ours within `quantum`, where frames have at most `largest` bytes on the wire.
     pub(super) fn hold_within(&mut self, quantum: usize, largest: usize) {
         let Some((rate, pacer)) = self.rate.zip(self.pacer.as_mut()) else { return };
-        if self.config.burst.is_none() && self.path.control.is_none() {
-            pacer.set(rate, Bytes::from(quantum.saturating_sub(largest)));
-        }
+        pacer.set(rate, Bytes::from(quantum.saturating_sub(largest)));
     }
 
     /// The peer told of our frames, on this channel or `around` it: their pace follows the law, if there is one. `false`: of some that were never sent.

@@ -598,7 +598,14 @@ impl Config {
         if self.credits || self.confirm_order {
             return wrong("fragment_delay and credits or confirm_order", "leave them out: fragments are numbered");
         }
+        // Either would let a channel's link have more of ours than it carries in that time.
+        if self.congestion.is_some() {
+            return wrong("fragment_delay and congestion", "leave congestion out: each channel has its rate");
+        }
         for channel in &self.channels {
+            if channel.burst.is_some() {
+                return wrong("fragment_delay and a channel's burst", "leave burst out: it follows from the delay");
+            }
             match channel.rate {
                 None => return wrong("fragment_delay and a channel without rate", "give each channel its rate"),
                 Some(rate) => {

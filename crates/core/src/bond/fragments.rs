@@ -51,6 +51,8 @@ pub(super) struct Fragments<P> {
     counts: FragmentCounts,
     /// The channels that bring something.
     bringing: u64,
+    /// The peer's process has begun since we know of it, so that all of its fragments are for us.
+    restarted: bool,
 }
 
 /// The sender's end.
@@ -86,6 +88,7 @@ impl<P: Packet> Fragments<P> {
             counted: FragmentStats::default(),
             counts: FragmentCounts::default(),
             bringing: 0,
+            restarted: false,
         }
     }
 
@@ -126,9 +129,9 @@ impl<P: Packet> Fragments<P> {
         }
     }
 
-    /// The peer is another one.
-    pub(super) fn forget_peer(&mut self) {
-        self.joiner = None;
+    /// The peer is another one, which has `restarted` or is met for the first time.
+    pub(super) fn forget_peer(&mut self, restarted: bool) {
+        (self.joiner, self.restarted) = (None, restarted);
         self.counted = FragmentStats::default();
     }
 }
@@ -263,7 +266,8 @@ impl<P: Packet> Bond<P> {
         let channel = each(due).find(open)?;
         cutter.nulls = due & !bit(channel);
         let fragment::Header { begin, end, sequence, .. } = cutter.fragmenter.null_header(Class::Bulk)?;
-        let head = self.number.control(Message::Extended(Extended::Fragment(Fragment { begin, end, sequence })));
+        let null = Fragment { begin, end, null: true, sequence };
+        let head = self.number.control(Message::Extended(Extended::Fragment(null)));
         self.channels[channel].on_control_sent(now, head.len());
         Some(Transmit {
             channel,
@@ -285,7 +289,7 @@ impl<P: Packet> Bond<P> {
         mut frame: P,
         tos: u8,
     ) {
-        let Fragment { begin, end, sequence } = part;
+        let Fragment { begin, end, null, sequence } = part;
         if !self.fragments.is_on() {
             // Our heartbeats do not ask for any.
             self.stats.unexpected_stripe += 1;
@@ -293,6 +297,10 @@ impl<P: Packet> Bond<P> {
         }
         let size = frame.size().as_u64();
         frame.strip(FRAGMENT_LEN);
+        if null {
+            // A card may have filled the frame up.
+            frame.truncate(0);
+        }
         if !self.peer.is_current(tag) && !self.on_other_tag(now, tag, None) {
             self.stats.stale_epoch += 1;
             return;
@@ -306,14 +314,14 @@ impl<P: Packet> Bond<P> {
             self.on_traffic(now);
         }
         self.on_heard(now, channel);
-        let Fragments { joiner, bringing, .. } = &mut self.fragments;
+        let Fragments { joiner, bringing, restarted, .. } = &mut self.fragments;
         let joiner = joiner.get_or_insert_with(|| {
             // Half of what is not left to other frames for the bytes, half for their places.
             let room = (self.config.hold_bytes - self.config.order_bytes()) / 2;
             let window = (room / PLACE_COST).min(WINDOW) as u32;
             let config = ReassemblerConfig { window, buffer: Bytes::from(room), ..ReassemblerConfig::default() };
             let mut joiner = Reassembler::new(config, *bringing);
-            joiner.meet(Class::Bulk, sequence);
+            joiner.meet(Class::Bulk, sequence, *restarted);
             Box::new(joiner)
         });
         joiner.handle_fragment(now, channel, fragment::Header { begin, end, class: Class::Bulk, sequence }, frame, tos);

@@ -156,6 +156,7 @@ impl Numberer {
             Numbering::Fragment if numbers.bond & PART != 0 => Message::Extended(Extended::Fragment(Fragment {
                 begin: numbers.bond & BEGIN != 0,
                 end: numbers.bond & END != 0,
+                null: false,
                 sequence: numbers.sequence,
             })),
             // Of fragments: what goes whole, ahead of them.

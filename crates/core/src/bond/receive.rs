@@ -407,7 +407,7 @@ impl<P: Packet> Bond<P> {
         self.compressed.forget_peer();
         // A peer that restarted counts from the start; one that we meet for the first time may be long on its way.
         self.confirm.reset();
-        self.fragments.forget_peer();
+        self.fragments.forget_peer(restarted);
         self.resequence.reset(now, restarted || number < AT_START, &mut self.stats);
         self.refresh_waits();
         if restarted {

@@ -32,6 +32,7 @@ use crate::select::supervision::{ArpAllTargets, Config, Supervisor};
 use crate::set::LinkSet;
 use crate::units::{ChannelId, Span, Time};
 use crate::wire::mac::Mac;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
@@ -76,7 +77,10 @@ pub(super) struct Monitor {
 
 impl Monitor {
     /// Links that probe from `macs`, without carrier yet.
-    pub(super) fn new(config: Config, targets: Vec<Ipv4Addr>, macs: impl Iterator<Item = Mac>) -> Monitor {
+    pub(super) fn new(config: Config, mut targets: Vec<Ipv4Addr>, macs: impl Iterator<Item = Mac>) -> Monitor {
+        // One that is named twice answers once.
+        let mut seen = BTreeSet::new();
+        targets.retain(|target| seen.insert(*target));
         let answered = alloc::vec![Time::ZERO; targets.len()];
         let watch = |mac| Watch { mac, answered: answered.clone(), reaches: true };
         let probes = config.arp_interval > Span::ZERO && !targets.is_empty();
@@ -248,5 +252,17 @@ mod tests {
         assert!(!monitor.is_usable(LINK));
         monitor.on_answer(at(510), MAC, TARGET);
         assert!(monitor.is_usable(LINK));
+    }
+
+    #[test]
+    fn a_target_that_is_named_twice_is_asked_and_answers_once() {
+        let all = |c: &mut Config| (c.arp_interval, c.arp_all_targets) = (Span::from_millis(100), ArpAllTargets::All);
+        let mut monitor = monitor(all, &[TARGET, TARGET]);
+        let mut probes = 0;
+        for ms in (0..=1000).step_by(100) {
+            monitor.handle_timeout(at(ms), |link, _, _| probes += usize::from(link == LINK));
+            monitor.on_answer(at(ms), MAC, TARGET);
+        }
+        assert_eq!((probes, monitor.is_usable(LINK), monitor.is_usable(OTHER)), (11, true, false));
     }
 }

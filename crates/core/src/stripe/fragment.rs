@@ -19,9 +19,10 @@
 //!
 //! An owner with a clock says when a fragment came, and what has waited for too long is given up ([`Reassembler::handle_timeout`]).
 //!
-//! Cost: O(1) amortised per fragment and O(links) for M. Memory: `window` slots a class and `buffer` bytes in all. A packet's
+//! Cost: O(1) amortised per fragment and O(links) for M; `window` / 64 words at most to find the oldest that waits. Memory: `window` slots a class and `buffer` bytes in all. A packet's
 //! last fragment is the packet itself, of which the first bytes do not go; so a packet of one fragment is never copied.
 
+use super::held::Held as Places;
 use crate::causal::set;
 use crate::packet::Packet;
 use crate::units::{Bytes, ChannelId, Time};
@@ -39,6 +40,8 @@ const SEQUENCE_MASK: u32 = 0x00ff_ffff;
 const LOST_COUNT: u32 = 64;
 /// A sender whose first fragment that is seen has a smaller number is taken to be at its start.
 const AT_START: u32 = 4096;
+/// One with a smaller number than this is, and what came before it was for us.
+const NEAR_START: u32 = 64;
 /// Congestion experienced, of the two bits of ECN (RFC 3168).
 const CE: u8 = 3;
 
@@ -315,17 +318,29 @@ struct Stream<P> {
     /// The sequence number of `ring[0]`: everything before is delivered or given up.
     head: u32,
     ring: VecDeque<Option<Held<P>>>,
+    /// Which of its places are not empty, by their sequence numbers.
+    taken: Places,
     /// Offset up to which the ring is known to hold one unfinished packet without gaps.
     scanned: usize,
     /// The last sequence number that came by each link.
     last: [Option<u32>; ChannelId::LIMIT],
     /// How many fragments in a row came too late.
     late: u32,
+    /// How many numbers from the head on may have gone to somebody else, before the sender was met.
+    foreign: u32,
 }
 
 impl<P> Stream<P> {
-    fn new() -> Stream<P> {
-        Stream { head: 0, ring: VecDeque::new(), scanned: 0, last: [None; ChannelId::LIMIT], late: 0 }
+    fn new(window: u32) -> Stream<P> {
+        Stream {
+            head: 0,
+            ring: VecDeque::new(),
+            taken: Places::new(window),
+            scanned: 0,
+            last: [None; ChannelId::LIMIT],
+            late: 0,
+            foreign: 0,
+        }
     }
 }
 
@@ -346,10 +361,11 @@ impl<P: Packet> Reassembler<P> {
     /// A reassembler for a bundle of these links (a mask). Both ends begin with sequence number 0.
     pub fn new(mut config: ReassemblerConfig, links: u64) -> Reassembler<P> {
         config.window = config.window.clamp(1, 1 << 22);
+        let window = config.window;
         Reassembler {
             config,
             links,
-            stream: [Stream::new(), Stream::new()],
+            stream: [Stream::new(window), Stream::new(window)],
             bytes: 0,
             ready: VecDeque::new(),
             before: Vec::new(),
@@ -357,13 +373,15 @@ impl<P: Packet> Reassembler<P> {
         }
     }
 
-    /// The sender is another one, which may be long on its way: forgets what waits, and takes the first number for what comes.
-    pub fn meet(&mut self, class: Class, sequence: u32) {
+    /// The sender is another one, which may be long on its way: forgets what waits, and takes the first number for what comes. What was before it
+    /// counts as lost only if it is known that the sender has `begun` since.
+    pub fn meet(&mut self, class: Class, sequence: u32, begun: bool) {
         let stream = &mut self.stream[class as usize];
         let held: u64 = stream.ring.iter().flatten().map(|held| held.payload.footprint() as u64).sum();
         self.bytes -= held;
-        *stream = Stream::new();
+        *stream = Stream::new(self.config.window);
         stream.head = if sequence < AT_START { 0 } else { sequence & SEQUENCE_MASK };
+        stream.foreign = if begun || sequence < NEAR_START { 0 } else { distance(sequence, stream.head) as u32 };
     }
 
     /// The bundle's links from now on. A link that left holds nothing up; one that joined counts for M at once.
@@ -406,7 +424,7 @@ impl<P: Packet> Reassembler<P> {
                 return;
             }
             // More was lost than half of the numbers, or the count began anew.
-            self.meet(header.class, header.sequence);
+            self.meet(header.class, header.sequence, false);
             offset = distance(header.sequence, self.stream[class].head);
         }
         self.stream[class].late = 0;
@@ -429,6 +447,7 @@ impl<P: Packet> Reassembler<P> {
         match stream.ring.get_mut(offset) {
             Some(slot @ None) => {
                 self.bytes += payload.footprint() as u64;
+                stream.taken.set(header.sequence, true);
                 *slot = Some(Held { begin: header.begin, end: header.end, payload, tos, came: now });
             }
             _ => self.stats.late += 1,
@@ -456,8 +475,7 @@ impl<P: Packet> Reassembler<P> {
 
     /// Since when the oldest fragment waits.
     pub fn waits_since(&self) -> Option<Time> {
-        let first = |stream: &Stream<P>| stream.ring.iter().flatten().next().map(|held| held.came);
-        self.stream.iter().filter_map(first).min()
+        (0..CLASSES).filter_map(|class| Some(self.first_held(class)?.1.came)).min()
     }
 
     /// What is missing before fragments that came until `oldest` is given up, and so are packets that such fragments do not complete.
@@ -477,7 +495,9 @@ impl<P: Packet> Reassembler<P> {
 
     /// The first fragment that waits, and how many before it are missing.
     fn first_held(&self, class: usize) -> Option<(usize, &Held<P>)> {
-        self.stream[class].ring.iter().enumerate().find_map(|(at, held)| Some((at, held.as_ref()?)))
+        let stream = &self.stream[class];
+        let at = stream.taken.first(stream.head)?;
+        Some((at, stream.ring.get(at)?.as_ref()?))
     }
 
     /// Bytes of fragments that wait for others.
@@ -498,14 +518,16 @@ impl<P: Packet> Reassembler<P> {
     /// Gives up the oldest `n` sequence numbers.
     fn skip(&mut self, class: usize, n: usize) {
         let stream = &mut self.stream[class];
-        for _ in 0..n.min(stream.ring.len()) {
+        for at in 0..n.min(stream.ring.len()) {
             if let Some(Some(held)) = stream.ring.pop_front() {
                 self.bytes -= held.payload.footprint() as u64;
                 self.stats.discarded += 1;
+                stream.taken.set(stream.head.wrapping_add(at as u32), false);
             } else {
-                self.stats.lost += 1;
+                self.stats.lost += u64::from(at >= stream.foreign as usize);
             }
         }
+        stream.foreign = stream.foreign.saturating_sub(n as u32);
         stream.head = (stream.head.wrapping_add(n as u32)) & SEQUENCE_MASK;
         stream.scanned = 0;
     }
@@ -549,6 +571,7 @@ impl<P: Packet> Reassembler<P> {
         let fits = |len: u64| len <= self.config.max_packet.as_u64();
         let (mut len, mut mark, mut first, mut last) = (0u64, 0, None, None);
         self.before.clear();
+        (0..n as u32).for_each(|at| stream.taken.set(stream.head.wrapping_add(at), false));
         for held in stream.ring.drain(..n).flatten() {
             len += held.len();
             self.bytes -= held.payload.footprint() as u64;
@@ -559,6 +582,7 @@ impl<P: Packet> Reassembler<P> {
             }
         }
         stream.head = (stream.head.wrapping_add(n as u32)) & SEQUENCE_MASK;
+        stream.foreign = stream.foreign.saturating_sub(n as u32);
         stream.scanned = 0;
         let Some(mut packet) = last.filter(|_| len > 0) else { return }; // a null fragment
         if !fits(len) {
@@ -613,6 +637,19 @@ mod tests {
     }
 
     #[test]
+    fn what_a_sender_that_is_met_on_its_way_sent_before_is_not_lost() {
+        for (begun, lost) in [(false, 1), (true, 2001)] {
+            let mut r: Reassembler<Vec<u8>> = Reassembler::new(ReassemblerConfig::default(), 0b11);
+            r.meet(Class::Bulk, 2000, begun);
+            // Number 2001 is lost.
+            for (link, sequence) in [(0, 2000), (0, 2002), (1, 2003)] {
+                r.handle(ChannelId(link), &frame(true, true, Class::Bulk, sequence, b"x")).unwrap();
+            }
+            assert_eq!((std::iter::from_fn(|| r.poll()).count(), r.stats().lost), (3, lost));
+        }
+    }
+
+    #[test]
     fn a_null_fragment_on_an_idle_link_reveals_the_loss() {
         let mut r: Reassembler<Vec<u8>> = Reassembler::new(ReassemblerConfig::default(), 0b11);
         r.handle(ChannelId(0), &frame(true, true, Class::Bulk, 1, b"x")).unwrap();
@@ -634,6 +671,8 @@ mod tests {
             r.handle(ChannelId(rng.below(2) as u8), &f).unwrap();
             assert!(r.buffered() <= Bytes::new(2000));
             assert!(r.stream[0].ring.len() <= 64);
+            let first = r.stream[0].ring.iter().position(Option::is_some);
+            assert_eq!(r.first_held(0).map(|(at, _)| at), first);
             while let Some(p) = r.poll() {
                 assert!(p.len() <= 1500);
             }

@@ -52,6 +52,7 @@ pub mod credit;
 mod endpoint;
 mod event;
 pub mod fragment;
+mod held;
 pub mod quanta;
 mod receiver;
 mod sender;

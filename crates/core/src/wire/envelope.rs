@@ -539,8 +539,8 @@ mod tests {
             let message = Compressed { number, sequence, bond, stamp, form, reference };
             Envelope { tag: 0xa5, message: Message::Extended(Extended::Compressed(message)) }
         };
-        let fragment = |begin, end| {
-            let message = Extended::Fragment(Fragment { begin, end, sequence: 0xad_beef });
+        let fragment = |begin, end, null| {
+            let message = Extended::Fragment(Fragment { begin, end, null, sequence: 0xad_beef });
             Envelope { tag: 0xa5, message: Message::Extended(message) }
         };
         let row = parity::Row { number: 0x00f0_0001, row: 7, packets: 4, bucket: 0x123, first: 0xfff0 };
@@ -591,10 +591,11 @@ mod tests {
                 "2f a5 f1 fc05",
                 Envelope { tag: 0xa5, message: Message::Extended(Extended::Unknown { reference: 0xfc05 }) },
             ),
-            ("2f a5 03 adbeef", fragment(false, false)),
-            ("2f a5 83 adbeef", fragment(true, false)),
-            ("2f a5 43 adbeef", fragment(false, true)),
-            ("2f a5 c3 adbeef", fragment(true, true)),
+            ("2f a5 03 adbeef", fragment(false, false, false)),
+            ("2f a5 83 adbeef", fragment(true, false, false)),
+            ("2f a5 43 adbeef", fragment(false, true, false)),
+            ("2f a5 c3 adbeef", fragment(true, true, false)),
+            ("2f a5 e3 adbeef", fragment(true, true, true)),
             ("2f a5 02 73 f00001 0123 fff0", Envelope { tag: 0xa5, message: Message::Parity(Parity::Row(row)) }),
             ("2f a5 02 80 42 0123 fff0 8001", Envelope { tag: 0xa5, message: Message::Parity(Parity::Mended(mended)) }),
         ]

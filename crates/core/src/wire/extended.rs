@@ -5,13 +5,13 @@
 //! |---|---|---|
 //! | 1 compressed | 16 + rest | [`Form`] in the high four bits of the sub-kind; number on its channel u24, number in its flow bucket u24, bond-wide sequence u24, stamp u16, number of a reference u16 |
 //! | 1 unknown | 5 | 15 in the high four bits; number of a reference u16 |
-//! | 3 fragment | 6 + bytes | in the high four bits 8: the first of its packet, 4: the last, the others zero; sequence number u24 |
+//! | 3 fragment | 6 + bytes | in the high four bits 8: the first of its packet, 4: the last, 2: a null fragment, which is both and has no bytes, 1: zero; sequence number u24 |
 //!
 //! A compressed frame is a kept one whose packet is written as [`crate::compress`] says: what follows the envelope stands in place of
 //! the packet's first bytes. *Unknown* says that such a frame came and the reference that it needs is not there.
 //!
-//! A fragment is a part of a packet, or all of it; one without bytes only says that its channel has passed its sequence number
-//! ([`crate::stripe::fragment`]).
+//! A fragment is a part of a packet, or all of it; a null fragment only says that its channel has passed its sequence number
+//! ([`crate::stripe::fragment`]). What stands behind that one is padding: a card fills a short frame up to Ethernet's least length.
 
 use super::head::Head;
 use super::short;
@@ -33,6 +33,7 @@ const COMPRESSED: u8 = 1;
 const FRAGMENT: u8 = 3;
 const BEGIN: u8 = 0x80;
 const END: u8 = 0x40;
+const NULL: u8 = 0x20;
 /// In the four bits of the form: the word.
 const UNKNOWN: u8 = 15;
 
@@ -60,6 +61,8 @@ pub struct Fragment {
     pub begin: bool,
     /// It is the last.
     pub end: bool,
+    /// It has nothing of any packet; it is first and last then.
+    pub null: bool,
     /// Its place among all fragments of its sender; 24 bits.
     pub sequence: u32,
 }
@@ -115,8 +118,9 @@ impl Extended {
                 b[2] = UNKNOWN << 4 | COMPRESSED;
                 b[3..5].copy_from_slice(&reference.to_be_bytes());
             }
-            Extended::Fragment(Fragment { begin, end, sequence }) => {
-                b[2] = FRAGMENT | if begin { BEGIN } else { 0 } | if end { END } else { 0 };
+            Extended::Fragment(Fragment { begin, end, null, sequence }) => {
+                let flag = |set, flag| if set { flag } else { 0 };
+                b[2] = FRAGMENT | flag(begin, BEGIN) | flag(end, END) | flag(null, NULL);
                 b[3..6].copy_from_slice(&short::to_bytes(sequence));
             }
         }
@@ -136,10 +140,10 @@ impl Extended {
                 let bytes = frame.first_chunk().ok_or(Wrong::Truncated(COMPRESSED_LEN))?;
                 Ok(Extended::Compressed(compressed(bytes, form)))
             }
-            (FRAGMENT, _) if sub & !(BEGIN | END) == FRAGMENT => {
+            (FRAGMENT, _) if sub & !(BEGIN | END) == FRAGMENT || sub == FRAGMENT | BEGIN | END | NULL => {
                 let [.., s0, s1, s2] = *frame.first_chunk::<FRAGMENT_LEN>().ok_or(Wrong::Truncated(FRAGMENT_LEN))?;
-                let (begin, end) = (sub & BEGIN != 0, sub & END != 0);
-                Ok(Extended::Fragment(Fragment { begin, end, sequence: short::from_bytes([s0, s1, s2]) }))
+                let (begin, end, null) = (sub & BEGIN != 0, sub & END != 0, sub & NULL != 0);
+                Ok(Extended::Fragment(Fragment { begin, end, null, sequence: short::from_bytes([s0, s1, s2]) }))
             }
             _ => Err(Wrong::Sub(sub)),
         }

@@ -2,6 +2,7 @@
 
 use crate::bond_network::{Flight, Net, Wire, check_once, config, identity, packet};
 use fairspan_core::bond::{Config, Mode, Scheduler};
+use fairspan_core::congestion::Algorithm;
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Bytes, ChannelId, Rate, Span, Time};
 use proptest::prelude::*;
@@ -212,6 +213,31 @@ fn congestion_that_any_fragment_met_is_told_to_the_packet() {
     assert_eq!(marks, [3, 2], "the long one met it with its last fragment, the short one had no such fragment");
 }
 
+/// A card fills what is shorter than 46 bytes up with zeros, and null fragments are; they are no packets for that.
+#[test]
+fn null_fragments_that_a_card_filled_up_are_null_fragments() {
+    fn pad(flight: &mut Flight, _: &mut Rng) {
+        let least = flight.bytes.len().max(46);
+        flight.bytes.resize(least, 0);
+    }
+    let rates = [2000, 1000];
+    let mut counted = vec![];
+    for mangle in [None, Some(pad as fn(&mut Flight, &mut Rng))] {
+        let mut net = Net::settled(cuts(&rates, MS(10)), wires(&rates, &[5, 20]), 6);
+        net.mangle = mangle;
+        for number in 0..20 {
+            net.host(0, packet(0, number, 500));
+            net.run(MS(100));
+        }
+        let (sent, there) = (net.ends[0].fragment_counts().unwrap().sent, net.ends[1].fragment_counts().unwrap());
+        assert_eq!((net.ends[1].stats().bad_packet, delivered(&net, 0)), (0, (0..20).collect()));
+        let received = [0, 1].map(|n| net.ends[1].channel_stats(ChannelId(n)).unwrap().received_packets);
+        counted.push((sent, there.joined, there.lost, received));
+    }
+    assert_eq!(counted[0], counted[1]);
+    assert_eq!(counted[0].1, 20);
+}
+
 /// No later fragment tells that a link has passed what was lost: the null fragment that follows does.
 #[test]
 fn the_last_packet_does_not_wait_for_the_deadline() {
@@ -252,5 +278,7 @@ fn what_cannot_work_together_is_refused_and_says_what_would() {
     assert!(refused(&|c| c.confirm_order = true).contains("leave them out"));
     assert!(refused(&|c| c.channels[1].rate = None).contains("give each channel its rate"));
     assert!(refused(&|c| c.channels[1].rate = Some(Rate::from_bits_per_sec(20_000))).contains("make it longer"));
+    assert!(refused(&|c| c.congestion = Some(Algorithm::Cubic)).contains("leave congestion out"));
+    assert!(refused(&|c| c.channels[0].burst = Some(Bytes::new(9000))).contains("leave burst out"));
     assert!(refused(&|c| c.fragment_delay = Some(Span::from_secs(2))).contains("fragment_delay"));
 }

@@ -126,7 +126,8 @@ fn hostile() -> impl Strategy<Value = Vec<u8>> {
     let parts = (any::<[u8; 3]>(), 0u32..600, proptest::collection::vec(any::<u8>(), 0..150)).prop_map(
         |([flags, tag, far], sequence, any)| {
             let sequence = (sequence + if far < 20 { u32::from(far) << 19 } else { 0 }) & 0xff_ffff;
-            let part = Fragment { begin: flags % 4 != 0, end: flags % 5 != 0, sequence };
+            let (begin, end) = (flags % 4 != 0, flags % 5 != 0);
+            let part = Fragment { begin, end, null: begin && end && flags % 3 == 0, sequence };
             let whole = packet(1, sequence, 200);
             let body = match flags % 7 {
                 0 => &[][..],
@@ -216,8 +217,6 @@ fn each_bad_frame_is_counted_under_its_reason() {
     assert!(put(0, vec![0x2f, 0, 0]).contains(&"bad_kind"));
     assert!(put(0, frame(Message::Ordered { bucket: 0, sequence: 0, bond: 1 }, 1, &[0x45])).contains(&"bad_packet"));
     assert!(put(0, frame(Message::Striped, 1, &good)).contains(&"unexpected_stripe"));
-    let part = Extended::Fragment(Fragment { begin: true, end: true, sequence: 0 });
-    put(0, frame(Message::Extended(part), 1, &good));
     let heartbeat = Heartbeat { channel: ChannelId(2), ..Heartbeat::default() };
     assert!(put(0, frame(Message::Heartbeat(heartbeat), 0, &[])).contains(&"bad_channel"));
     assert!(!put(0, ordered(1, 0)).contains(&"late"));
@@ -227,6 +226,17 @@ fn each_bad_frame_is_counted_under_its_reason() {
     let event =
         std::iter::from_fn(|| b.poll_event()).find(|e| matches!(e, fairspan_core::bond::Event::PeerVersion { .. }));
     assert!(event.is_some(), "a person is told of the other version");
+}
+
+#[test]
+fn a_fragment_that_nobody_asked_for_is_counted_and_not_delivered() {
+    let mut b = bond(Mode::Ordered);
+    let part = Extended::Fragment(Fragment { begin: true, end: true, null: false, sequence: 0 });
+    let bytes = frame(Message::Extended(part), 1, &packet(1, 1, 100));
+    b.handle_channel(Time::from_millis(1), ChannelId(0), Codepoint::Envelope, bytes, 0);
+    assert_eq!((b.stats().unexpected_stripe, b.stats().bad_kind), (1, 0));
+    b.handle_timeout(Time::from_millis(1000));
+    assert!(b.poll_deliver().is_none());
 }
 
 #[test]
