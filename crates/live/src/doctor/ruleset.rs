@@ -290,11 +290,24 @@ fn is_verdict(word: &str) -> bool {
 
 /// Whether a condition holds.
 fn condition(content: &Value, packet: &Packet<'_>) -> Truth {
-    let equal = || equal(&content["left"], &content["right"], packet);
+    let (left, equal) = (&content["left"], || equal(&content["left"], &content["right"], packet));
+    // The kernel asks first whether a packet has such a header, and `nft` leaves that out. So no operator fits one without it.
+    if lacks(&left["payload"], packet) {
+        return Truth::No;
+    }
     match content["op"].as_str() {
         Some("==" | "in") => equal(),
         Some("!=") => equal().not(),
         _ => Truth::Unknown,
+    }
+}
+
+/// Whether a packet has no header of the protocol from which a condition takes something.
+fn lacks(payload: &Value, packet: &Packet<'_>) -> bool {
+    match payload["protocol"].as_str().unwrap_or_default() {
+        protocol @ ("tcp" | "udp") => protocol != packet.protocol,
+        protocol @ ("ip" | "ip6") => (protocol == "ip6") != packet.is_v6,
+        protocol => matches!(protocol, "icmp" | "icmpv6"),
     }
 }
 
@@ -334,14 +347,12 @@ fn equal(left: &Value, right: &Value, packet: &Packet<'_>) -> Truth {
     let (protocol, field) =
         (payload["protocol"].as_str().unwrap_or_default(), payload["field"].as_str().unwrap_or_default());
     match (protocol, field) {
-        ("tcp" | "udp", _) if protocol != packet.protocol => Truth::No,
+        _ if lacks(payload, packet) => Truth::No,
         ("tcp" | "udp" | "th", "dport") => port(all, packet.destination_port),
         ("tcp" | "udp" | "th", "sport") => port(all, packet.source_port),
-        ("ip" | "ip6", _) if (protocol == "ip6") != packet.is_v6 => Truth::No,
         ("ip", "protocol") | ("ip6", "nexthdr") => word(packet.protocol),
         ("ip" | "ip6", "saddr") if packet.hook == Hook::Input => address(all, packet.other),
         ("ip" | "ip6", "daddr") if packet.hook == Hook::Output => address(all, packet.other),
-        ("icmp" | "icmpv6", _) => Truth::No,
         _ => Truth::Unknown,
     }
 }

@@ -100,6 +100,26 @@ fn rules_for_some_addresses_and_devices_let_nobody_else_in() {
 }
 
 #[test]
+fn a_condition_on_a_header_that_a_packet_lacks_fits_it_with_no_operator() {
+    let field = |protocol: &str, field: &str| format!(r#"{{"payload":{{"protocol":"{protocol}","field":"{field}"}}}}"#);
+    let unlike = |protocol: &str, name: &str, right: &str| matching(&field(protocol, name), "!=", right);
+    let dropped = |condition: &str, packet: &Packet<'_>| {
+        ruleset(&[("input input accept", &[&format!("{condition},{DROP}")])]).drops(packet).is_some()
+    };
+    let six = Packet { is_v6: true, ..call() };
+    let web = unlike("tcp", "dport", r#"{"set":[22,443]}"#);
+    assert!(!dropped(&web, &call()) && dropped(&web, &Packet { protocol: "tcp", ..call() }));
+    let net = unlike("ip", "daddr", "\"192.0.2.1\"");
+    assert!(!dropped(&net, &six) && !dropped(&unlike("ip", "protocol", "\"tcp\""), &six));
+    assert!(dropped(&unlike("ip", "protocol", "\"tcp\""), &call()));
+    assert!(!dropped(&unlike("ip6", "nexthdr", "\"tcp\""), &call()));
+    assert!(!dropped(&unlike("icmp", "type", "\"echo-request\""), &call()));
+    assert!(!dropped(&unlike("icmpv6", "type", "\"echo-request\""), &six));
+    let ssh = format!("{},{ACCEPT}", unlike("tcp", "dport", "22"));
+    assert!(drops(&[&ssh], &call()), "it lets in no UDP");
+}
+
+#[test]
 fn chains_are_followed_where_the_packet_goes_for_certain() {
     let to = |word: &str, target: &str| format!(r#"{{"{word}":{{"target":"{target}"}}}}"#);
     let udp = matching(r#"{"meta":{"key":"l4proto"}}"#, "==", "\"udp\"");
