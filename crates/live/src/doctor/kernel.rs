@@ -8,21 +8,21 @@ use crate::roles::doctor::features;
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 /// From this share of its connections on, in percent, the kernel's table of connections is all but full.
 const FULL: i64 = 95;
 
-/// Whether the routing rules of this host, asked as a channel's packets are, lead by its device.
-pub(super) fn rules(findings: &mut Findings, netlink: &mut Netlink, channel: &Channel, fwmark: u32) {
+/// Whether the routing rules of this host, asked as a channel's packets are, lead by its device, where `table` has a route by it.
+pub(super) fn rules(findings: &mut Findings, netlink: &mut Netlink, channel: &Channel, fwmark: u32, table: u32) {
     let (name, Some(device)) = (&channel.name, &channel.device) else { return };
     let Some((endpoint, source)) = channel.kind.ends().filter(|(endpoint, _)| !endpoint.ip().is_unspecified()) else {
         return;
     };
     let to = endpoint.ip();
-    let ip = if to.is_ipv6() { "ip -6" } else { "ip" };
-    let remedy = format!(
-        "`{ip} rule list` shows the rules; one before them helps: `{ip} rule add fwmark {fwmark} lookup main priority 10`"
-    );
+    // An address that this host does not have right now is told of already, and is no matter of the rules.
+    let source = source.filter(|source| is_own(netlink, *source));
+    let remedy = rule(to.is_ipv6(), fwmark, device, table);
     match netlink.way_by(device, to, source, fwmark) {
         Ok(None) => findings.good("rules", format!("channel {name}: the routing rules lead to {to} by {device}")),
         Ok(Some(other)) => {
@@ -53,6 +53,22 @@ pub(super) fn rules(findings: &mut Findings, netlink: &mut Netlink, channel: &Ch
             _ => findings.doubtful("rules", format!("channel {name}: {error}"), "`ip rule list` shows the rules"),
         },
     }
+}
+
+/// Whether a device of this host has an address.
+fn is_own(netlink: &mut Netlink, address: IpAddr) -> bool {
+    let devices = netlink.interfaces().unwrap_or_default();
+    let mut all = devices.iter().flat_map(|device| netlink.addresses(&device.name).unwrap_or_default());
+    all.any(|own| own.addr() == address)
+}
+
+/// What has the channel's packets, and no others, look into a table.
+fn rule(is_v6: bool, fwmark: u32, device: &str, table: u32) -> String {
+    let ip = if is_v6 { "ip -6" } else { "ip" };
+    let marked = if fwmark == 0 { String::new() } else { format!("fwmark {fwmark} ") };
+    format!(
+        "`{ip} rule list` shows the rules; one before them helps: `{ip} rule add {marked}oif {device} lookup {table} priority 10`"
+    )
 }
 
 /// Whether a socket gets the room that bursts of a fast link need: measured with one, and given back.
@@ -134,6 +150,12 @@ fn table(findings: &mut Findings, count: i64, most: i64) {
 mod tests {
     use super::*;
     use crate::finding::Verdict;
+
+    #[test]
+    fn the_rule_that_helps_names_the_table_with_the_route_and_never_all_packets() {
+        assert!(rule(false, 7, "eth1", 101).contains("`ip rule add fwmark 7 oif eth1 lookup 101 priority 10`"));
+        assert!(rule(true, 0, "eth1", 254).contains("`ip -6 rule add oif eth1 lookup 254 priority 10`"));
+    }
 
     #[test]
     fn a_table_of_connections_that_is_all_but_full_is_wrong() {
