@@ -176,7 +176,7 @@ mod tests {
         let mut now = Time::from_millis(1000);
         let address = "127.0.0.1:0".parse().expect("an address");
         let mut service = Service::begin(now, address, served(&folder, None), &poller);
-        let mut end = |service: &mut Service, now: Time| {
+        let end = |service: &mut Service, now: Time| {
             let web = service.page.as_mut().expect("served");
             web.samples = None;
             web.wake();
