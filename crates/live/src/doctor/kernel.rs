@@ -4,7 +4,7 @@ use crate::channel::udp::UdpConfig;
 use crate::config::{Channel, ChannelKind, Config};
 use crate::finding::{Findings, setting};
 use crate::netlink::Netlink;
-use crate::roles::doctor::features;
+use crate::roles::doctor::{changeable_features, features};
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::BTreeSet;
@@ -117,14 +117,24 @@ pub(super) fn offloads(findings: &mut Findings, config: &Config) {
     for device in devices {
         // One that is not there is told of already.
         let Ok(active) = features(device) else { continue };
-        if !active.iter().any(|name| name.starts_with("tx-checksum-ip")) {
-            let found = format!(
-                "{device} computes no checksums (tx-checksumming is off), so each datagram leaves by itself, which costs processor time at high rates"
-            );
-            findings.doubtful("offload", found, format!("`ethtool -K {device} tx on`, if its hardware can"));
-        } else {
-            findings.good("offload", format!("{device} takes many datagrams at once"));
-        }
+        let changeable = changeable_features(device).unwrap_or_default();
+        checksums(findings, device, &active, &changeable);
+    }
+}
+
+/// Whether a device with these features takes many datagrams at once, or could.
+fn checksums(findings: &mut Findings, device: &str, active: &[String], changeable: &[String]) {
+    let has = |features: &[String]| features.iter().any(|name| name.starts_with("tx-checksum-ip"));
+    if has(active) {
+        findings.good("offload", format!("{device} takes many datagrams at once"));
+    } else if has(changeable) {
+        let found = format!(
+            "{device} computes no checksums (tx-checksumming is off), so each datagram leaves by itself, which costs processor time at high rates"
+        );
+        findings.doubtful("offload", found, format!("`ethtool -K {device} tx on`"));
+    } else {
+        findings
+            .good("offload", format!("the driver of {device} computes no checksums: each datagram leaves by itself"));
     }
 }
 
@@ -150,6 +160,19 @@ fn table(findings: &mut Findings, count: i64, most: i64) {
 mod tests {
     use super::*;
     use crate::finding::Verdict;
+
+    #[test]
+    fn a_device_without_checksums_is_doubtful_only_where_they_can_be_switched_on() {
+        let verdict = |active: &[String], changeable: &[String]| {
+            let mut findings = Findings::default();
+            checksums(&mut findings, "ppp0", active, changeable);
+            findings.all()[0].verdict
+        };
+        let has = ["tx-checksum-ip-generic".to_owned()];
+        assert_eq!(verdict(&has, &has), Verdict::Good);
+        assert_eq!(verdict(&[], &has), Verdict::Doubtful);
+        assert_eq!(verdict(&[], &[]), Verdict::Good, "no driver of PPPoE has any");
+    }
 
     #[test]
     fn the_rule_that_helps_names_the_table_with_the_route_and_never_all_packets() {
