@@ -120,7 +120,8 @@ pub fn examine(file: &Path, running: Option<&Status>) -> Result<Diagnosis, Confi
             let mark = config.interface.fwmark;
             channels().for_each(|channel| way(&mut findings, &mut fixes, &mut netlink, channel, mark));
             if Role::of(&config) == Role::Peers {
-                firewall::examine(&mut findings, &config, &netlink.all_routes().unwrap_or_default());
+                let routes = netlink.all_routes().unwrap_or_default();
+                firewall::examine(&mut findings, &config, &routes, running);
             }
             forwarding(&mut findings, &mut fixes, &config, running.is_some());
         }
@@ -232,17 +233,18 @@ fn way(findings: &mut Findings, fixes: &mut Vec<Fix>, netlink: &mut Netlink, cha
     }
     let endpoint = channel.kind.ends().map(|(endpoint, _)| endpoint.ip()).filter(|ip| !ip.is_unspecified());
     let Some(endpoint) = endpoint else { return };
-    let leads = netlink.all_routes().unwrap_or_default().into_iter().any(|route| {
+    let mut routes = netlink.all_routes().unwrap_or_default();
+    routes.retain(|route| {
         let is_default = route.destination.prefix_len() == 0;
         let of_version = route.destination.addr().is_ipv4() == endpoint.is_ipv4();
         route.device == *device && of_version && (is_default || route.destination.contains(&endpoint))
     });
-    if !leads {
+    let Some(leads) = routes.iter().max_by_key(|route| route.destination.prefix_len()) else {
         let found = format!("channel {name}: no route by {device} leads to {endpoint}");
         return findings.wrong("routes", found, format!("`ip route add default via ADDRESS dev {device} metric 100`"));
-    }
+    };
     findings.good("routes", format!("channel {name}: a route by {device} leads to {endpoint}"));
-    kernel::rules(findings, netlink, channel, fwmark);
+    kernel::rules(findings, netlink, channel, fwmark, leads.table);
     let source = channel.kind.ends().and_then(|(_, source)| source);
     let own = source.or_else(|| {
         let addresses = netlink.addresses(device).unwrap_or_default();

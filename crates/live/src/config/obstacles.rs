@@ -332,10 +332,9 @@ impl Obstacles<'_> {
                         "port {port} is in use: end the program that has it (`ss -nlp{flag} sport = :{port}` shows which), or write \
                          another"
                     ),
-                    Some(libc::EADDRNOTAVAIL) if !address.ip().is_unspecified() && !is_own => format!(
-                        "no interface has the address {}, and without one no start: `ip address` lists those that there are",
-                        address.ip()
-                    ),
+                    Some(libc::EADDRNOTAVAIL) if !address.ip().is_unspecified() && !is_own => {
+                        missing(setting, address.ip())
+                    }
                     _ => continue,
                 };
                 self.tell(setting, setting, problem);
@@ -405,6 +404,15 @@ fn is_of_this_host(address: IpAddr) -> bool {
     of_a_link || !bound.is_err_and(|error| error.raw_os_error() == Some(libc::EADDRNOTAVAIL))
 }
 
+/// What it means for a setting that no interface has its address.
+fn missing(setting: &str, address: IpAddr) -> String {
+    let then = match setting {
+        "interface.web" => "the page waits for it, and traffic goes on",
+        _ => "without one no start",
+    };
+    format!("no interface has the address {address}, and {then}: `ip address` lists those that there are")
+}
+
 /// Binds an address as a daemon does, and gives it back.
 fn bind(kind: Type, address: SocketAddr) -> io::Result<()> {
     let protocol = if kind == Type::DGRAM { Protocol::UDP } else { Protocol::TCP };
@@ -417,4 +425,16 @@ fn bind(kind: Type, address: SocketAddr) -> io::Result<()> {
         socket.set_reuse_address(true)?;
     }
     socket.bind(&address.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_alone_waits_for_an_address_that_no_interface_has() {
+        let of = |setting| missing(setting, "192.0.2.1".parse().expect("an address"));
+        assert!(of("interface.web").contains("the page waits for it") && !of("interface.web").contains("no start"));
+        assert!(of("interface.metrics").contains("192.0.2.1, and without one no start"));
+    }
 }

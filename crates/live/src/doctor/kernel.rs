@@ -4,25 +4,25 @@ use crate::channel::udp::UdpConfig;
 use crate::config::{Channel, ChannelKind, Config};
 use crate::finding::{Findings, setting};
 use crate::netlink::Netlink;
-use crate::roles::doctor::features;
+use crate::roles::doctor::{changeable_features, features};
 use rustix::net::sockopt;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 /// From this share of its connections on, in percent, the kernel's table of connections is all but full.
 const FULL: i64 = 95;
 
-/// Whether the routing rules of this host, asked as a channel's packets are, lead by its device.
-pub(super) fn rules(findings: &mut Findings, netlink: &mut Netlink, channel: &Channel, fwmark: u32) {
+/// Whether the routing rules of this host, asked as a channel's packets are, lead by its device, where `table` has a route by it.
+pub(super) fn rules(findings: &mut Findings, netlink: &mut Netlink, channel: &Channel, fwmark: u32, table: u32) {
     let (name, Some(device)) = (&channel.name, &channel.device) else { return };
     let Some((endpoint, source)) = channel.kind.ends().filter(|(endpoint, _)| !endpoint.ip().is_unspecified()) else {
         return;
     };
     let to = endpoint.ip();
-    let ip = if to.is_ipv6() { "ip -6" } else { "ip" };
-    let remedy = format!(
-        "`{ip} rule list` shows the rules; one before them helps: `{ip} rule add fwmark {fwmark} lookup main priority 10`"
-    );
+    // An address that this host does not have right now is told of already, and is no matter of the rules.
+    let source = source.filter(|source| is_own(netlink, *source));
+    let remedy = rule(to.is_ipv6(), fwmark, device, table);
     match netlink.way_by(device, to, source, fwmark) {
         Ok(None) => findings.good("rules", format!("channel {name}: the routing rules lead to {to} by {device}")),
         Ok(Some(other)) => {
@@ -53,6 +53,22 @@ pub(super) fn rules(findings: &mut Findings, netlink: &mut Netlink, channel: &Ch
             _ => findings.doubtful("rules", format!("channel {name}: {error}"), "`ip rule list` shows the rules"),
         },
     }
+}
+
+/// Whether a device of this host has an address.
+fn is_own(netlink: &mut Netlink, address: IpAddr) -> bool {
+    let devices = netlink.interfaces().unwrap_or_default();
+    let mut all = devices.iter().flat_map(|device| netlink.addresses(&device.name).unwrap_or_default());
+    all.any(|own| own.addr() == address)
+}
+
+/// What has the channel's packets, and no others, look into a table.
+fn rule(is_v6: bool, fwmark: u32, device: &str, table: u32) -> String {
+    let ip = if is_v6 { "ip -6" } else { "ip" };
+    let marked = if fwmark == 0 { String::new() } else { format!("fwmark {fwmark} ") };
+    format!(
+        "`{ip} rule list` shows the rules; one before them helps: `{ip} rule add {marked}oif {device} lookup {table} priority 10`"
+    )
 }
 
 /// Whether a socket gets the room that bursts of a fast link need: measured with one, and given back.
@@ -101,14 +117,24 @@ pub(super) fn offloads(findings: &mut Findings, config: &Config) {
     for device in devices {
         // One that is not there is told of already.
         let Ok(active) = features(device) else { continue };
-        if !active.iter().any(|name| name.starts_with("tx-checksum-ip")) {
-            let found = format!(
-                "{device} computes no checksums (tx-checksumming is off), so each datagram leaves by itself, which costs processor time at high rates"
-            );
-            findings.doubtful("offload", found, format!("`ethtool -K {device} tx on`, if its hardware can"));
-        } else {
-            findings.good("offload", format!("{device} takes many datagrams at once"));
-        }
+        let changeable = changeable_features(device).unwrap_or_default();
+        checksums(findings, device, &active, &changeable);
+    }
+}
+
+/// Whether a device with these features takes many datagrams at once, or could.
+fn checksums(findings: &mut Findings, device: &str, active: &[String], changeable: &[String]) {
+    let has = |features: &[String]| features.iter().any(|name| name.starts_with("tx-checksum-ip"));
+    if has(active) {
+        findings.good("offload", format!("{device} takes many datagrams at once"));
+    } else if has(changeable) {
+        let found = format!(
+            "{device} computes no checksums (tx-checksumming is off), so each datagram leaves by itself, which costs processor time at high rates"
+        );
+        findings.doubtful("offload", found, format!("`ethtool -K {device} tx on`"));
+    } else {
+        findings
+            .good("offload", format!("the driver of {device} computes no checksums: each datagram leaves by itself"));
     }
 }
 
@@ -134,6 +160,25 @@ fn table(findings: &mut Findings, count: i64, most: i64) {
 mod tests {
     use super::*;
     use crate::finding::Verdict;
+
+    #[test]
+    fn a_device_without_checksums_is_doubtful_only_where_they_can_be_switched_on() {
+        let verdict = |active: &[String], changeable: &[String]| {
+            let mut findings = Findings::default();
+            checksums(&mut findings, "ppp0", active, changeable);
+            findings.all()[0].verdict
+        };
+        let has = ["tx-checksum-ip-generic".to_owned()];
+        assert_eq!(verdict(&has, &has), Verdict::Good);
+        assert_eq!(verdict(&[], &has), Verdict::Doubtful);
+        assert_eq!(verdict(&[], &[]), Verdict::Good, "no driver of PPPoE has any");
+    }
+
+    #[test]
+    fn the_rule_that_helps_names_the_table_with_the_route_and_never_all_packets() {
+        assert!(rule(false, 7, "eth1", 101).contains("`ip rule add fwmark 7 oif eth1 lookup 101 priority 10`"));
+        assert!(rule(true, 0, "eth1", 254).contains("`ip -6 rule add oif eth1 lookup 254 priority 10`"));
+    }
 
     #[test]
     fn a_table_of_connections_that_is_all_but_full_is_wrong() {

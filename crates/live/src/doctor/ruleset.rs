@@ -29,13 +29,13 @@ pub(super) struct Packet<'a> {
     pub(super) protocol: &'a str,
     /// The device by which it comes or leaves, where that is known.
     pub(super) device: Option<&'a str>,
-    /// This host's other end; `None`: anybody, of whom no rule knows the address.
+    /// This host's other end; `None`: somebody, whose address is not known.
     pub(super) other: Option<IpAddr>,
     /// Ports that it may have, from the first to the last.
     pub(super) source_port: (u16, u16),
     pub(super) destination_port: (u16, u16),
-    /// `new`, or `established`: it answers what was let out.
-    pub(super) state: &'a str,
+    /// `new`, or `established`: it answers what was let out. `None`: not known.
+    pub(super) state: Option<&'a str>,
 }
 
 /// A chain that drops something.
@@ -107,6 +107,8 @@ pub(super) struct Ruleset {
     /// Hook, and whether what no rule settles passes.
     bases: Vec<(Name, Hook, bool)>,
     rules: HashMap<Name, Vec<Vec<Value>>>,
+    /// Whether some packets may have no state, since a rule says so or one is not understood.
+    has_stateless: bool,
 }
 
 impl Ruleset {
@@ -129,6 +131,10 @@ impl Ruleset {
             } else if let Some(rule) = object.get("rule") {
                 let Some(name) = name_of(rule, "chain") else { continue };
                 let statements = rule["expr"].as_array().cloned().unwrap_or_default();
+                let leaves = |(word, content): (&str, &Value)| {
+                    word == "notrack" || word == "xt" && !is_bare_condition(word, content)
+                };
+                ruleset.has_stateless |= statements.iter().filter_map(only).any(leaves);
                 ruleset.rules.entry(name).or_default().push(statements);
             }
         }
@@ -137,6 +143,8 @@ impl Ruleset {
 
     /// The chain that drops `packet`, whatever else it is; `None`: it passes, or may.
     pub(super) fn drops(&self, packet: &Packet<'_>) -> Option<Dropped> {
+        let state = packet.state.filter(|_| !self.has_stateless);
+        let packet = &Packet { state, ..packet.clone() };
         let families = ["inet", if packet.is_v6 { "ip6" } else { "ip" }];
         let bases = self.bases.iter().filter(|(name, hook, _)| *hook == packet.hook && families.contains(&&*name.0));
         for (name, _, passes) in bases {
@@ -187,7 +195,12 @@ impl Ruleset {
                         }
                     }
                     _ if is_verdict(word) => {}
-                    _ => met = met.and(Truth::Unknown),
+                    _ if is_bare_condition(word, content) => met = met.and(Truth::Unknown),
+                    // It may end the walk by itself, as those do that give the packet to a program.
+                    _ => {
+                        met = met.and(Truth::Unknown);
+                        may.pass = true;
+                    }
                 }
                 if met == Truth::No {
                     break;
@@ -288,13 +301,31 @@ fn is_verdict(word: &str) -> bool {
     matches!(word, "accept" | "drop" | "reject" | "jump" | "goto" | "return" | "continue" | "queue")
 }
 
+/// Whether a statement, of which it cannot be told whether it holds, does nothing but let the rest of its rule go on or not.
+fn is_bare_condition(word: &str, content: &Value) -> bool {
+    matches!(word, "limit" | "quota" | "ct count") || word == "xt" && content["type"] == "match"
+}
+
 /// Whether a condition holds.
 fn condition(content: &Value, packet: &Packet<'_>) -> Truth {
-    let equal = || equal(&content["left"], &content["right"], packet);
+    let (left, equal) = (&content["left"], || equal(&content["left"], &content["right"], packet));
+    // The kernel asks first whether a packet has such a header, and `nft` leaves that out. So no operator fits one without it.
+    if lacks(&left["payload"], packet) {
+        return Truth::No;
+    }
     match content["op"].as_str() {
         Some("==" | "in") => equal(),
         Some("!=") => equal().not(),
         _ => Truth::Unknown,
+    }
+}
+
+/// Whether a packet has no header of the protocol from which a condition takes something.
+fn lacks(payload: &Value, packet: &Packet<'_>) -> bool {
+    match payload["protocol"].as_str().unwrap_or_default() {
+        protocol @ ("tcp" | "udp") => protocol != packet.protocol,
+        protocol @ ("ip" | "ip6") => (protocol == "ip6") != packet.is_v6,
+        protocol => matches!(protocol, "icmp" | "icmpv6"),
     }
 }
 
@@ -303,6 +334,10 @@ fn equal(left: &Value, right: &Value, packet: &Packet<'_>) -> Truth {
     let all = right.get("set").unwrap_or(right);
     if let Some(several) = all.as_array() {
         return several.iter().map(|one| equal(left, one, packet)).fold(Truth::No, Truth::or);
+    }
+    // A set with a name, which is not read.
+    if all.as_str().is_some_and(|text| text.starts_with('@')) {
+        return Truth::Unknown;
     }
     let word = |known: &str| all.as_str().map_or(Truth::Unknown, |text| Truth::of(text == known));
     let (device, others) = match packet.hook {
@@ -328,20 +363,18 @@ fn equal(left: &Value, right: &Value, packet: &Packet<'_>) -> Truth {
         };
     }
     if left["ct"]["key"] == "state" {
-        return word(packet.state);
+        return packet.state.map_or(Truth::Unknown, word);
     }
     let payload = &left["payload"];
     let (protocol, field) =
         (payload["protocol"].as_str().unwrap_or_default(), payload["field"].as_str().unwrap_or_default());
     match (protocol, field) {
-        ("tcp" | "udp", _) if protocol != packet.protocol => Truth::No,
+        _ if lacks(payload, packet) => Truth::No,
         ("tcp" | "udp" | "th", "dport") => port(all, packet.destination_port),
         ("tcp" | "udp" | "th", "sport") => port(all, packet.source_port),
-        ("ip" | "ip6", _) if (protocol == "ip6") != packet.is_v6 => Truth::No,
         ("ip", "protocol") | ("ip6", "nexthdr") => word(packet.protocol),
         ("ip" | "ip6", "saddr") if packet.hook == Hook::Input => address(all, packet.other),
         ("ip" | "ip6", "daddr") if packet.hook == Hook::Output => address(all, packet.other),
-        ("icmp" | "icmpv6", _) => Truth::No,
         _ => Truth::Unknown,
     }
 }
@@ -364,24 +397,21 @@ fn port(value: &Value, (first, last): (u16, u16)) -> Truth {
     }
 }
 
-/// Whether an address is a value, or in its network or range; that of anybody is in none but that of all.
+/// Whether an address is a value, or in its network or range. Somebody's may be in each, and is in that of all.
 fn address(value: &Value, other: Option<IpAddr>) -> Truth {
     let parse = |value: &Value| value.as_str().and_then(|text| text.parse::<IpAddr>().ok());
     let prefix = &value["prefix"];
     if let (Some(net), Some(length)) = (parse(&prefix["addr"]), prefix["len"].as_u64()) {
-        let Some(other) = other else { return Truth::of(length == 0) };
+        let Some(other) = other else { return if length == 0 { Truth::Yes } else { Truth::Unknown } };
         let net = u8::try_from(length).ok().and_then(|length| ipnet::IpNet::new(net, length).ok());
         return net.map_or(Truth::Unknown, |net| Truth::of(net.contains(&other)));
     }
+    let Some(other) = other else { return Truth::Unknown };
     if let Some([from, to]) = value["range"].as_array().map(Vec::as_slice) {
         let (Some(from), Some(to)) = (parse(from), parse(to)) else { return Truth::Unknown };
-        return Truth::of(other.is_some_and(|other| from <= other && other <= to));
+        return Truth::of(from <= other && other <= to);
     }
-    match (parse(value), other) {
-        (Some(value), Some(other)) => Truth::of(value == other),
-        (Some(_), None) => Truth::No,
-        (None, _) => Truth::Unknown,
-    }
+    parse(value).map_or(Truth::Unknown, |value| Truth::of(value == other))
 }
 
 #[cfg(test)]

@@ -133,7 +133,7 @@ impl Netlink {
     /// # Errors
     /// What the kernel says, such as `ENETUNREACH` where no route leads there.
     pub(crate) fn device_to(&mut self, to: IpAddr, from: Option<IpAddr>) -> Result<String, NetlinkError> {
-        self.found_by(to, from, |_| {})
+        Ok(self.found_by(to, from, |_| {})?.swap_remove(0))
     }
 
     /// By which other device packets leave to an address that are to leave by `device` and carry this mark, by the rules that say which tables count; `None`: by
@@ -155,16 +155,16 @@ impl Netlink {
             message.attributes.push(RouteAttribute::Oif(index));
             message.attributes.push(RouteAttribute::Mark(mark));
         })?;
-        Ok(Some(found).filter(|found| found != device))
+        Ok(Some(found).filter(|found| !found.iter().any(|found| found == device)).map(|found| found.join(", ")))
     }
 
-    /// The device of the route that the kernel finds; `more` says what else is known of the packet.
+    /// The devices of the route that the kernel finds, which may have several next hops; `more` says what else is known of the packet.
     fn found_by(
         &mut self,
         to: IpAddr,
         from: Option<IpAddr>,
         more: impl FnOnce(&mut RouteMessage),
-    ) -> Result<String, NetlinkError> {
+    ) -> Result<Vec<String>, NetlinkError> {
         let names: Vec<_> = self.interfaces()?.into_iter().map(|interface| (interface.index, interface.name)).collect();
         let mut message = RouteMessage::default();
         message.header.address_family = family_of(to);
@@ -177,15 +177,13 @@ impl Netlink {
         }
         let action = format!("find the route to {to}");
         let answers = self.request(RouteNetlinkMessage::GetRoute(message), 0, &action)?;
-        let index = answers.iter().find_map(|answer| match answer {
-            RouteNetlinkMessage::NewRoute(route) => route.attributes.iter().find_map(|attribute| match attribute {
-                RouteAttribute::Oif(index) => Some(*index),
-                _ => None,
-            }),
-            _ => None,
-        });
-        let found = names.into_iter().find(|(known, _)| Some(*known) == index);
-        found.map(|(_, name)| name).ok_or(NetlinkError::Decode { action, detail: "it names no device".to_owned() })
+        let devices: Vec<u32> = answers.iter().flat_map(devices_of).collect();
+        let known = names.into_iter().filter(|(index, _)| devices.contains(index));
+        let found: Vec<String> = known.map(|(_, name)| name).collect();
+        match found.is_empty() {
+            false => Ok(found),
+            true => Err(NetlinkError::Decode { action, detail: "it names no device".to_owned() }),
+        }
     }
 
     /// What the routes of one table lead to, of all kinds and by whatever devices.
@@ -260,6 +258,17 @@ fn routes_of(message: &RouteNetlinkMessage, names: &[(u32, String)]) -> Vec<Rout
     by_name.collect()
 }
 
+/// The numbers of the devices by which a route leads.
+fn devices_of(message: &RouteNetlinkMessage) -> Vec<u32> {
+    let RouteNetlinkMessage::NewRoute(route) = message else { return Vec::new() };
+    let by = route.attributes.iter().flat_map(|attribute| match attribute {
+        RouteAttribute::Oif(index) => vec![*index],
+        RouteAttribute::MultiPath(hops) => hops.iter().map(|hop| hop.interface_index).collect(),
+        _ => Vec::new(),
+    });
+    by.collect()
+}
+
 fn gateway_of(attributes: &[RouteAttribute]) -> Option<IpAddr> {
     attributes.iter().find_map(|attribute| match attribute {
         RouteAttribute::Gateway(address) => ip_of(address),
@@ -287,4 +296,27 @@ fn ip_of(address: &netlink_packet_route::route::RouteAddress) -> Option<IpAddr> 
 fn describe_route(route: &Route) -> String {
     let via = route.gateway.map(|gateway| format!(" via {gateway}")).unwrap_or_default();
     format!("route {}{via} dev {} table {}", route.destination, route.device, route.table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netlink_packet_route::route::RouteNextHop;
+
+    #[test]
+    fn a_route_with_several_next_hops_leads_by_the_devices_of_all() {
+        let of = |attributes: Vec<RouteAttribute>| {
+            let mut route = RouteMessage::default();
+            route.attributes.extend(attributes);
+            devices_of(&RouteNetlinkMessage::NewRoute(route))
+        };
+        let hop = |index| {
+            let mut hop = RouteNextHop::default();
+            hop.interface_index = index;
+            hop
+        };
+        assert_eq!(of(vec![RouteAttribute::MultiPath(vec![hop(3), hop(5)])]), [3, 5]);
+        assert_eq!(of(vec![RouteAttribute::Priority(1), RouteAttribute::Oif(7)]), [7]);
+        assert!(of(Vec::new()).is_empty());
+    }
 }

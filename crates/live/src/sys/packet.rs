@@ -451,12 +451,22 @@ pub(crate) fn speed(socket: BorrowedFd<'_>, device: &CStr) -> (Option<u32>, Opti
 
 /// Which of `count` features are active on `device`, as 32-bit blocks.
 pub(crate) fn features(socket: BorrowedFd<'_>, device: &CStr, count: usize) -> io::Result<Vec<u32>> {
+    feature_words(socket, device, count, 2)
+}
+
+/// The features that can be switched on or off at a device, as bits, `count` of them.
+pub(crate) fn changeable_features(socket: BorrowedFd<'_>, device: &CStr, count: usize) -> io::Result<Vec<u32>> {
+    feature_words(socket, device, count, 0)
+}
+
+/// One word of each block of features.
+fn feature_words(socket: BorrowedFd<'_>, device: &CStr, count: usize, word: usize) -> io::Result<Vec<u32>> {
     let blocks = count.div_ceil(32);
     // struct ethtool_gfeatures { cmd, size, { available, requested, active, never_changed }[size] }
     let mut data = vec![0u32; 2 + 4 * blocks];
     data[..2].copy_from_slice(&[ETHTOOL_GFEATURES, blocks as u32]);
     ethtool(socket, device, &mut data)?;
-    Ok(data[2..].chunks_exact(4).map(|block| block[2]).collect())
+    Ok(data[2..].chunks_exact(4).map(|block| block[word]).collect())
 }
 
 /// Sets the features of `mask` to `value` (both in 32-bit blocks); those that the device cannot change stay.

@@ -153,8 +153,11 @@ impl Asked {
                     .map_err(|error| format!("its answer is of another version: {error}")),
                 // What a killed daemon left.
                 Some(Err(error)) if error.kind() == ErrorKind::ConnectionRefused && !is_meant => return None,
-                Some(Err(error)) => Err(error.to_string()),
-                None => Err(HANGS.to_owned()),
+                Some(Err(error)) if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    Err(error.to_string())
+                }
+                // It was asked, and has not answered even in the time that the question has.
+                Some(Err(_)) | None => Err(HANGS.to_owned()),
             };
             Some((socket, answer))
         });

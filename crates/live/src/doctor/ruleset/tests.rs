@@ -48,7 +48,7 @@ fn call() -> Packet<'static> {
         other: None,
         source_port: (1024, u16::MAX),
         destination_port: (51_900, 51_900),
-        state: "new",
+        state: Some("new"),
     }
 }
 
@@ -58,7 +58,7 @@ fn answer() -> Packet<'static> {
         other: Some("203.0.113.1".parse().expect("an address")),
         source_port: (51_900, 51_900),
         destination_port: (32_768, 60_999),
-        state: "established",
+        state: Some("established"),
         ..call()
     }
 }
@@ -85,10 +85,14 @@ fn a_policy_that_drops_is_told_of_unless_a_rule_lets_the_packet_in() {
 }
 
 #[test]
-fn rules_for_some_addresses_and_devices_let_nobody_else_in() {
+fn rules_for_some_addresses_may_let_in_who_calls_and_those_for_devices_let_in_nobody_else() {
     let only = |condition: String| drops(&[&format!("{condition},{ACCEPT}")], &call());
-    assert!(only(saddr("==", "\"192.0.2.1\"")) && only(saddr("==", r#"{"prefix":{"addr":"10.0.0.0","len":8}}"#)));
-    assert!(!only(saddr("!=", "\"192.0.2.1\"")));
+    for right in ["\"192.0.2.1\"", r#"{"prefix":{"addr":"10.0.0.0","len":8}}"#, r#"{"range":["10.0.0.1","10.0.0.9"]}"#]
+    {
+        assert!(!only(saddr("==", right)) && !only(saddr("!=", right)), "perhaps it is who calls: {right}");
+        let others = ruleset(&[("input input accept", &[&format!("{},{DROP}", saddr("!=", right))])]);
+        assert_eq!(others.drops(&call()), None, "{right}");
+    }
     let hub = |right: &str| drops(&[&format!("{},{ACCEPT}", saddr("==", right))], &answer());
     assert!(!hub("\"203.0.113.1\"") && !hub(r#"{"prefix":{"addr":"203.0.113.0","len":24}}"#) && hub("\"203.0.113.2\""));
     let device = |name: &str| only(matching(r#"{"meta":{"key":"iifname"}}"#, "==", &format!("\"{name}\"")));
@@ -97,6 +101,56 @@ fn rules_for_some_addresses_and_devices_let_nobody_else_in() {
     let lan = format!("{},{ACCEPT}", matching(r#"{"meta":{"key":"iifname"}}"#, "==", "\"lan0\""));
     assert!(!drops(&[&lan], &unknown), "perhaps it comes by lan0");
     assert!(drops(&[&lan.replace("lan0", "lo")], &unknown), "and not by lo");
+}
+
+#[test]
+fn a_condition_on_a_header_that_a_packet_lacks_fits_it_with_no_operator() {
+    let field = |protocol: &str, field: &str| format!(r#"{{"payload":{{"protocol":"{protocol}","field":"{field}"}}}}"#);
+    let unlike = |protocol: &str, name: &str, right: &str| matching(&field(protocol, name), "!=", right);
+    let dropped = |condition: &str, packet: &Packet<'_>| {
+        ruleset(&[("input input accept", &[&format!("{condition},{DROP}")])]).drops(packet).is_some()
+    };
+    let six = Packet { is_v6: true, ..call() };
+    let web = unlike("tcp", "dport", r#"{"set":[22,443]}"#);
+    assert!(!dropped(&web, &call()) && dropped(&web, &Packet { protocol: "tcp", ..call() }));
+    let net = unlike("ip", "daddr", "\"192.0.2.1\"");
+    assert!(!dropped(&net, &six) && !dropped(&unlike("ip", "protocol", "\"tcp\""), &six));
+    assert!(dropped(&unlike("ip", "protocol", "\"tcp\""), &call()));
+    assert!(!dropped(&unlike("ip6", "nexthdr", "\"tcp\""), &call()));
+    assert!(!dropped(&unlike("icmp", "type", "\"echo-request\""), &call()));
+    assert!(!dropped(&unlike("icmpv6", "type", "\"echo-request\""), &six));
+    let ssh = format!("{},{ACCEPT}", unlike("tcp", "dport", "22"));
+    assert!(drops(&[&ssh], &call()), "it lets in no UDP");
+}
+
+#[test]
+fn a_set_with_a_name_may_hold_what_a_packet_has() {
+    let set = "\"@names\"";
+    let keys = [r#"{"meta":{"key":"iifname"}}"#, r#"{"meta":{"key":"l4proto"}}"#, r#"{"ct":{"key":"state"}}"#];
+    for (key, op) in keys.into_iter().flat_map(|key| [(key, "=="), (key, "!=")]) {
+        let condition = matching(key, op, set);
+        assert!(!drops(&[&format!("{condition},{ACCEPT}")], &call()), "{condition}");
+        let dropped = ruleset(&[("input input accept", &[&format!("{condition},{DROP}")])]).drops(&call());
+        assert_eq!(dropped, None, "{condition}");
+    }
+    let out = Packet { hook: Hook::Output, ..call() };
+    let leaves = format!("{},{ACCEPT}", matching(r#"{"meta":{"key":"oifname"}}"#, "==", set));
+    assert_eq!(ruleset(&[("output output drop", &[&leaves])]).drops(&out), None);
+}
+
+#[test]
+fn who_leaves_packets_without_a_state_and_who_may_end_a_walk_leave_nothing_certain() {
+    let state = |name: &str| matching(r#"{"ct":{"key":"state"}}"#, "in", &format!("\"{name}\""));
+    let untracked = format!("{},{ACCEPT}", state("untracked"));
+    assert!(drops(&[&untracked], &call()));
+    for leaves in [r#"{"notrack":null}"#, r#"{"xt":null}"#] {
+        let rules = ruleset(&[("input input drop", &[&untracked]), ("raw", &[leaves])]);
+        assert_eq!(rules.drops(&call()), None, "{leaves}");
+    }
+    assert!(!drops(&[r#"{"synproxy":null}"#], &call()), "it takes the packet");
+    assert!(drops(&[r#"{"limit":{"rate":10,"per":"second"}},{"log":null}"#], &call()), "a limit takes none");
+    let tcp = matching(r#"{"meta":{"key":"l4proto"}}"#, "==", "\"tcp\"");
+    assert!(drops(&[&format!("{tcp},{{\"synproxy\":null}}")], &call()), "and here another one");
 }
 
 #[test]

@@ -6,7 +6,7 @@
 use super::bypass::Why;
 use super::intake::keeps_units;
 use super::offloads;
-pub(crate) use super::offloads::active as features;
+pub(crate) use super::offloads::{active as features, changeable as changeable_features};
 use super::rules::{self, Marks};
 use crate::config::{Config, Gateway, Table};
 pub use crate::finding::{Finding, Verdict};

@@ -8,9 +8,9 @@
 //! | `rx-gro-hw`, `rx-udp-gro-forwarding` | the same, by hardware; of UDP | nothing |
 
 use crate::sys::packet;
-use rustix::fd::AsFd;
+use rustix::fd::{AsFd, BorrowedFd};
 use socket2::{Domain, Socket, Type};
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 
 /// Something about a device that should be otherwise: what is found, and what helps. The first is whether nothing works so.
@@ -21,10 +21,26 @@ pub(super) type Problem = (bool, String, String);
 /// # Errors
 /// What the kernel says: a device that is not there, or one that tells of none.
 pub(crate) fn active(device: &str) -> io::Result<Vec<String>> {
+    named(device, packet::features)
+}
+
+/// The features that can be switched on or off at a device, by the kernel's names.
+///
+/// # Errors
+/// As of those that are active.
+pub(crate) fn changeable(device: &str) -> io::Result<Vec<String>> {
+    named(device, packet::changeable_features)
+}
+
+/// Names the features of which `ask` gives the bits.
+fn named(
+    device: &str,
+    ask: impl FnOnce(BorrowedFd<'_>, &CStr, usize) -> io::Result<Vec<u32>>,
+) -> io::Result<Vec<String>> {
     let socket = Socket::new(Domain::UNIX, Type::DGRAM, None)?;
     let device = CString::new(device)?;
     let names = packet::feature_names(socket.as_fd(), &device)?;
-    let blocks = packet::features(socket.as_fd(), &device, names.len())?;
+    let blocks = ask(socket.as_fd(), &device, names.len())?;
     let is_active = |bit: usize| blocks.get(bit / 32).is_some_and(|block| block >> (bit % 32) & 1 == 1);
     Ok(names.into_iter().enumerate().filter(|(bit, _)| is_active(*bit)).map(|(_, name)| name).collect())
 }
@@ -74,6 +90,10 @@ mod tests {
     fn features_of_a_device_are_the_kernel_s_own_and_one_that_is_not_there_has_none() {
         let active = active("lo").expect("the loopback device");
         assert!(active.iter().any(|name| name == "rx-gro" || name == "loopback"), "{active:?}");
+        assert!(
+            changeable("lo").expect("the loopback device").iter().any(|name| name == "rx-gro"),
+            "GRO of each can be"
+        );
         assert!(super::active("no-such-device").is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! How many wrong passwords somebody may still try: each address for itself.
 //!
-//! An address of IPv6 counts with all others of its /64, which one host may have. The table is bounded: where it is full of addresses that owe something,
+//! An address of IPv6 counts with all others of its /64, which one host may have, and with those of its /48, which one site may have. The table is bounded: where it is full of addresses that owe something,
 //! all further ones share one count, so that many addresses together gain no more than what the table holds.
 
 use fairspan_core::units::{Span, Time};
@@ -9,6 +9,8 @@ use std::net::{IpAddr, Ipv6Addr};
 
 /// Wrong passwords at once; after them one in `EVERY`.
 pub(super) const GUESSES: u32 = 10;
+/// As many for a whole /48 of IPv6, and then as often.
+const SITE: u32 = 40;
 /// See above.
 pub(super) const EVERY: Span = Span::from_secs(2);
 /// Addresses with a count of their own.
@@ -17,20 +19,21 @@ const ADDRESSES: usize = 1024;
 /// What one address, or those that share a count, may try.
 #[derive(Clone, Copy, Debug)]
 struct Count {
+    most: u32,
     left: u32,
     regained: Time,
 }
 
 impl Count {
-    fn new(now: Time) -> Count {
-        Count { left: GUESSES, regained: now }
+    fn new(now: Time, most: u32) -> Count {
+        Count { most, left: most, regained: now }
     }
 
     /// Gives back what time gives back.
     fn regain(&mut self, now: Time) {
         let whole = now.since(self.regained).as_nanos() / EVERY.as_nanos();
-        self.left = GUESSES.min(self.left.saturating_add(u32::try_from(whole).unwrap_or(GUESSES)));
-        if self.left == GUESSES {
+        self.left = self.most.min(self.left.saturating_add(u32::try_from(whole).unwrap_or(self.most)));
+        if self.left == self.most {
             self.regained = now;
         } else {
             self.regained += EVERY.times(whole);
@@ -38,40 +41,45 @@ impl Count {
     }
 }
 
+/// Those who share a count, and how many guesses that has at most.
+type Counted = (IpAddr, u32);
+
 /// The counts of all.
 #[derive(Debug)]
 pub(super) struct Guesses {
-    of: BTreeMap<IpAddr, Count>,
+    of: BTreeMap<Counted, Count>,
     /// Of those that the table has no room for.
     others: Count,
 }
 
 impl Guesses {
     pub(super) fn new() -> Guesses {
-        Guesses { of: BTreeMap::new(), others: Count::new(Time::ZERO) }
+        Guesses { of: BTreeMap::new(), others: Count::new(Time::ZERO, GUESSES) }
     }
 
     /// Whether `from` may try a password.
     pub(super) fn may(&mut self, now: Time, from: IpAddr) -> bool {
-        let from = counted_as(from);
-        if !self.of.contains_key(&from) && self.has_room(now) {
-            return true;
-        }
-        let count = self.of.get_mut(&from).unwrap_or(&mut self.others);
-        count.regain(now);
-        count.left > 0
+        counted_as(from).into_iter().flatten().all(|counted| {
+            if !self.of.contains_key(&counted) && self.has_room(now) {
+                return true;
+            }
+            let count = self.of.get_mut(&counted).unwrap_or(&mut self.others);
+            count.regain(now);
+            count.left > 0
+        })
     }
 
     /// `from` tried a wrong one.
     pub(super) fn wrong(&mut self, now: Time, from: IpAddr) {
-        let has_room = self.has_room(now);
-        let from = counted_as(from);
-        let count = match self.of.contains_key(&from) || has_room {
-            true => self.of.entry(from).or_insert_with(|| Count::new(now)),
-            false => &mut self.others,
-        };
-        count.regain(now);
-        count.left = count.left.saturating_sub(1);
+        for counted in counted_as(from).into_iter().flatten() {
+            let has_room = self.has_room(now);
+            let count = match self.of.contains_key(&counted) || has_room {
+                true => self.of.entry(counted).or_insert_with(|| Count::new(now, counted.1)),
+                false => &mut self.others,
+            };
+            count.regain(now);
+            count.left = count.left.saturating_sub(1);
+        }
     }
 
     /// Whether one more address gets a count; those that owe nothing any more give way.
@@ -79,18 +87,21 @@ impl Guesses {
         if self.of.len() >= ADDRESSES {
             self.of.retain(|_, count| {
                 count.regain(now);
-                count.left < GUESSES
+                count.left < count.most
             });
         }
         self.of.len() < ADDRESSES
     }
 }
 
-/// One host may have many addresses.
-fn counted_as(from: IpAddr) -> IpAddr {
+/// One host may have many addresses, and one site many networks.
+fn counted_as(from: IpAddr) -> [Option<Counted>; 2] {
     match from.to_canonical() {
-        IpAddr::V6(six) => Ipv6Addr::from_bits(six.to_bits() >> 64 << 64).into(),
-        four => four,
+        IpAddr::V6(six) => {
+            let net = |host: u32| IpAddr::from(Ipv6Addr::from_bits(six.to_bits() >> host << host));
+            [Some((net(64), GUESSES)), Some((net(80), SITE))]
+        }
+        four => [Some((four, GUESSES)), None],
     }
 }
 
@@ -131,6 +142,9 @@ mod tests {
         let tried: u32 = (0..20).map(|n| spend(&mut guesses, Time::ZERO, one(&format!("2001:db8::{n:x}:1")))).sum();
         assert_eq!(tried, GUESSES);
         assert!(guesses.may(Time::ZERO, one("2001:db8:0:1::1")));
+        let more: u32 = (1..100).map(|n| spend(&mut guesses, Time::ZERO, one(&format!("2001:db8:0:{n:x}::1")))).sum();
+        assert_eq!(tried + more, SITE, "and one site gains little by its many networks");
+        assert!(guesses.may(Time::ZERO, one("2001:db8:1::1")));
     }
 
     #[test]

@@ -113,8 +113,10 @@ impl Web {
             Server { listener, samples: taken, woken, orders, ordered: theirs, waiting, looked_at, access, history }
                 .run();
         };
-        let thread = thread::Builder::new().name("page".into()).stack_size(STACK).spawn(serve)?;
+        // Before the thread: one whose daemon does not know it would never end.
         let ordering = poller.watch(ordered.as_fd(), Turn::Others)?;
+        let thread = thread::Builder::new().name("page".into()).stack_size(STACK).spawn(serve);
+        let thread = thread.inspect_err(|_| poller.forget(ordering))?;
         let (samples, thread) = (Some(samples), Some(thread));
         Ok(Web {
             samples,

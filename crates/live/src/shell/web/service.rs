@@ -13,53 +13,73 @@ use std::net::SocketAddr;
 /// How soon it is tried again at first, and how late at most.
 const AGAIN: (Span, Span) = (Span::from_secs(1), Span::from_secs(30));
 
+/// What is said where the page ended by itself.
+const ENDED: &str = "its thread has ended";
+/// A page that holds for so long is well.
+const HOLDS: Span = Span::from_secs(60);
+
 /// The page, or why there is none.
 #[derive(Debug)]
 pub(crate) struct Service {
     served: Served,
     address: SocketAddr,
     page: Result<Web, Absent>,
+    /// How long it was waited last, until a page has held.
+    pause: Span,
+    /// When the page was begun.
+    begun: Time,
+    /// What the log was told of last, until a page has held.
+    told: String,
 }
 
 /// Why there is none, and when it is tried again.
 #[derive(Debug)]
 struct Absent {
     why: String,
-    pause: Span,
     again: Time,
 }
 
 impl Service {
     /// Begins to serve at `address`, now or later.
     pub(crate) fn begin(now: Time, address: SocketAddr, served: Served, poller: &Poller) -> Service {
-        let absent = Absent { why: String::new(), pause: Span::ZERO, again: now };
-        let mut service = Service { served, address, page: Err(absent) };
+        let page = Err(Absent { why: String::new(), again: now });
+        let mut service = Service { served, address, page, pause: Span::ZERO, begun: now, told: String::new() };
         service.attempt(now, poller);
         service
     }
 
     fn attempt(&mut self, now: Time, poller: &Poller) {
-        let Err(before) = &self.page else { return };
         match Web::open(now, self.address, &self.served, poller) {
             Ok(web) => {
-                if !before.why.is_empty() {
+                // One that ended before may do so again: of that page the log is told when it has held.
+                if !self.told.is_empty() && self.told != ENDED {
                     tracing::info!(address = %self.address, "the page is served");
                 }
-                self.page = Ok(web);
+                (self.page, self.begun) = (Ok(web), now);
             }
-            Err(error) => {
-                let pause = before.pause.times(2).clamp(AGAIN.0, AGAIN.1);
-                self.page = Err(self.absent(error.to_string(), pause, now));
-            }
+            Err(error) => self.fail(now, error.to_string()),
         }
     }
 
-    /// What is known of a page that there is not; the log tells of it once.
-    fn absent(&self, why: String, pause: Span, now: Time) -> Absent {
-        if !matches!(&self.page, Err(before) if before.why == why) {
+    /// There is no page, and it is tried again, each time later; the log tells of a reason once.
+    fn fail(&mut self, now: Time, why: String) {
+        if self.told != why {
             tracing::warn!(address = %self.address, why, "the page is not served; it is tried again");
+            self.told.clone_from(&why);
         }
-        Absent { why, pause, again: now + pause }
+        self.pause = self.pause.times(2).clamp(AGAIN.0, AGAIN.1);
+        self.page = Err(Absent { why, again: now + self.pause });
+    }
+
+    /// Forgets what went wrong before, if the page has held.
+    fn settle(&mut self, now: Time) {
+        if self.pause > Span::ZERO && now.since(self.begun) >= HOLDS {
+            if self.told == ENDED {
+                tracing::info!(address = %self.address, "the page is served");
+            }
+            self.pause = Span::ZERO;
+            self.told.clear();
+        }
     }
 
     /// When it has something to do at the latest.
@@ -75,11 +95,16 @@ impl Service {
         match &mut self.page {
             Ok(web) if web.has_ended() => {
                 poller.forget(web.ordering);
-                self.page = Err(self.absent("its thread has ended".to_owned(), AGAIN.0, now));
+                self.settle(now);
+                self.fail(now, ENDED.to_owned());
             }
             Ok(web) => {
-                let own = PageStatus { address: self.address.to_string(), served: true, problem: None };
-                web.handle_timeout(now, || Status { web: Some(own), ..status() });
+                let address = self.address;
+                web.handle_timeout(now, || {
+                    let own = PageStatus { address: address.to_string(), served: true, problem: None };
+                    Status { web: Some(own), ..status() }
+                });
+                self.settle(now);
             }
             Err(absent) if absent.again <= now => self.attempt(now, poller),
             Err(_) => {}
@@ -142,5 +167,34 @@ mod tests {
             Status::new("fs0", 1.0, 1400)
         });
         assert_eq!(told, 1);
+    }
+
+    #[test]
+    fn a_page_that_ends_by_itself_is_begun_anew_at_growing_intervals_until_one_has_held() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let poller = Poller::new().expect("epoll");
+        let mut now = Time::from_millis(1000);
+        let address = "127.0.0.1:0".parse().expect("an address");
+        let mut service = Service::begin(now, address, served(&folder, None), &poller);
+        let end = |service: &mut Service, now: Time| {
+            let web = service.page.as_mut().expect("served");
+            web.samples = None;
+            web.wake();
+            while !web.has_ended() {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            service.handle_timeout(now, &poller, || unreachable!("it has ended"));
+            assert_eq!(service.status().problem.as_deref(), Some(ENDED));
+            service.poll_timeout().since(now).as_nanos() / 1_000_000_000
+        };
+        let mut pauses = Vec::new();
+        for _ in 0..4 {
+            pauses.push(end(&mut service, now));
+            now = service.poll_timeout();
+            service.attempt(now, &poller);
+        }
+        assert_eq!((&pauses[..], &*service.told), (&[1, 2, 4, 8][..], ENDED));
+        now += HOLDS;
+        assert_eq!(end(&mut service, now), 1, "it had held");
     }
 }
