@@ -101,7 +101,9 @@ fn has_nft() -> bool {
 }
 
 fn nft(lab: &Lab, namespace: &str, rules: &str) {
-    let output = Command::new("ip").args(["netns", "exec", &lab.name(namespace), "nft", rules]).output().expect("ip");
+    // A chain's end stands on a line of its own.
+    let lines = rules.replace("; }", ";\n}").replace("} }", "}\n}");
+    let output = Command::new("ip").args(["netns", "exec", &lab.name(namespace), "nft", &lines]).output().expect("ip");
     assert!(output.status.success(), "nft {rules}: {}", String::from_utf8_lossy(&output.stderr));
 }
 

@@ -161,11 +161,6 @@ impl Rack {
         }
     }
 
-    /// Step 3 by another sign: what was sent again had been late, and not lost.
-    pub fn on_reordering(&mut self) {
-        self.reordering = true;
-    }
-
     /// Step 4: the reordering window for this ACK, after all its deliveries were told.
     pub fn on_ack(&mut self, progress: &Progress) {
         if self.round.is_some_and(|round| progress.una >= round) {

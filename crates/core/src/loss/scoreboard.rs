@@ -156,19 +156,6 @@ impl<T: Copy> Scoreboard<T> {
         self.sacked_segments
     }
 
-    /// Segments of which a retransmission is under way. It walks them if there are any.
-    pub fn resent_segments(&self) -> u32 {
-        if self.retransmitted == 0 {
-            return 0;
-        }
-        self.ring.iter().filter(|sent| sent.is(RETRANSMITTED)).count() as u32
-    }
-
-    /// The position after the highest segment whose receipt SACK reported; 0: none.
-    pub fn highest_sacked(&self) -> u64 {
-        self.highest_sacked
-    }
-
     /// Bytes to be sent again.
     #[inline]
     pub fn waiting(&self) -> u64 {

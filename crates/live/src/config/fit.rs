@@ -14,9 +14,6 @@ use toml::Spanned;
 
 /// Longest name in bytes: what the peer takes.
 const NAME_MAX: usize = 64;
-/// What is for mode `stripe` alone.
-pub(super) const FOR_STRIPES: [&str; 6] =
-    ["confirm_order", "credits", "fragment_delay", "marker_place", "marker_rounds", "stripe_buffer"];
 /// The kernel's own tables: `default`, `main`, `local`.
 const OWN_TABLES: std::ops::RangeInclusive<u32> = 253..=255;
 const MAIN_TABLE: u32 = 254;

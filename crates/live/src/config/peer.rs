@@ -2,7 +2,6 @@
 
 use super::class::RawClass;
 use super::class::words;
-use super::fit::FOR_STRIPES;
 use super::gateway::RawGateway;
 use super::invited::Identity;
 use super::name::host_and_port;
@@ -23,6 +22,10 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use toml::{Spanned, Value};
+
+/// What is for mode `stripe` alone.
+const FOR_STRIPES: [&str; 6] =
+    ["confirm_order", "credits", "fragment_delay", "marker_place", "marker_rounds", "stripe_buffer"];
 
 /// `[[peer]]`: the other end of one bond.
 #[derive(Debug)]

@@ -18,7 +18,6 @@ pub mod segment;
 mod sender;
 mod state;
 mod transmission;
-mod undo;
 
 pub use config::{Config, SettingError};
 pub use connection::Connection;

@@ -1,9 +1,9 @@
 //! What ACKs mean, and what follows a loss.
 //!
 //! What it is: the sender's reaction to acknowledgments, duplicates and timeouts: when something is lost, by which of the
-//! five kinds of detection; what recovery does with the window; and when it ends. When all was for nothing is in [`undo`](super::undo). Source: RFC
+//! five kinds of detection; what recovery does with the window; when it ends; and when all was for nothing. Source: RFC
 //! 5681, 3.2; RFC 6582, 3.2 (NewReno); RFC 6675, section 5 (SACK); RFC 8985, 6 (RACK); RFC 6937 (rate reduction); RFC 5682, 2.1
-//! (F-RTO); RFC 6298, 5.
+//! (F-RTO); RFC 3522 and RFC 3708 (spurious recovery by timestamps and by DSACK); RFC 6298, 5.
 //!
 //! | RFC | here |
 //! |---|---|
@@ -33,9 +33,6 @@ impl Sender {
         let newly = ack.position.saturating_sub(self.una);
         let sacked_before = self.board.sacked();
         self.on_answer();
-        if self.use_undo {
-            self.count_duplicate(ack);
-        }
 
         let delivery = self.deliver(now, ack);
         if newly > 0 {
@@ -58,8 +55,7 @@ impl Sender {
         if self.loss == LossDetection::Rack {
             self.on_rack_ack(now, ack, newly, duplicate);
         }
-        let taken_back = self.use_undo && self.look_for_undo(ack, newly);
-        let probing = newly > 0 && self.frto != Frto::Off && self.on_frto_progress(ack);
+        let probing = newly > 0 && self.frto != Frto::Off && self.on_frto_progress(now, ack);
         if newly > 0 || newly_sacked > 0 {
             let recovering = probing || newly == 0 || self.phase == Phase::Recovery;
             self.tell_delivery(now, newly, flight, rtt, recovering);
@@ -69,13 +65,16 @@ impl Sender {
         } else if duplicate {
             self.on_duplicate(now, flight);
         }
-        if (newly_sacked > 0 || newly > 0 || taken_back) && !self.undo.held {
+        if newly_sacked > 0 || newly > 0 {
             self.find_losses(now);
         }
         if self.phase == Phase::Recovery && self.is_scoreboard_used() && self.rate_reduction {
             self.reduce_rate(delivered, newly > 0);
         }
         self.newly_lost = false;
+        if self.phase != Phase::Open && self.use_undo {
+            self.look_for_undo(now, ack, newly);
+        }
         if newly > 0 {
             self.arm_tail_probe(now);
         } else if newly_sacked > 0 {
@@ -156,12 +155,15 @@ impl Sender {
         match self.phase {
             _ if probing => {}
             Phase::Open => {}
-            Phase::Loss if self.una >= self.recover => self.phase = Phase::Open,
+            Phase::Loss if self.una >= self.recover => {
+                self.phase = Phase::Open;
+                self.undo_stamp = None;
+            }
             Phase::Loss => {}
-            Phase::Recovery if self.una >= self.recover => self.leave_recovery(),
-            Phase::Recovery if self.is_scoreboard_used() || self.undo.held => {}
+            Phase::Recovery if self.una >= self.recover => self.leave_recovery(now),
+            Phase::Recovery if self.is_scoreboard_used() => {}
             // RFC 2001: Reno's recovery ends with any new ACK.
-            Phase::Recovery if self.loss == LossDetection::Reno => self.leave_recovery(),
+            Phase::Recovery if self.loss == LossDetection::Reno => self.leave_recovery(now),
             Phase::Recovery => {
                 // RFC 6582, 3.2, step 3, partial acknowledgments.
                 if !self.board.is_empty() {
@@ -227,9 +229,6 @@ impl Sender {
     pub(super) fn on_marked(&mut self, now: Time, bytes: u64, begins: bool, exact: bool) {
         let (in_flight, limit) = (Bytes::new(self.flight().max(bytes)), Bytes::new(self.limit()));
         let begins = begins && self.phase == Phase::Open;
-        if begins {
-            self.undo.forget();
-        }
         self.law.on_ecn(&Congested { now, bytes: Bytes::new(bytes), in_flight, limit, begins, exact });
     }
 
@@ -241,7 +240,7 @@ impl Sender {
         self.law.on_recovery(Bytes::new(bytes));
     }
 
-    fn leave_recovery(&mut self) {
+    fn leave_recovery(&mut self, _now: Time) {
         let threshold = self.slow_start_threshold();
         let window = match (self.loss, self.full_ack) {
             // RFC 6582, 3.2, step 3, full acknowledgments, (1)
@@ -251,6 +250,7 @@ impl Sender {
         self.move_window(window);
         self.phase = Phase::Open;
         self.forced = false;
+        self.undo_stamp = None;
     }
 
     /// A duplicate ACK.
@@ -312,7 +312,6 @@ impl Sender {
             let outcome = self.tail.on_ack(self.una, ack.duplicate.map(|(_, right)| right), bare);
             // RFC 8985, 7.4.2: a loss that the probe repaired is a sign of congestion like any other.
             if outcome == Outcome::Repaired && self.phase == Phase::Open {
-                self.undo.forget();
                 let lost = self.congested(now, self.flight().max(newly), true);
                 self.law.on_lost(&lost);
             }
@@ -328,7 +327,7 @@ impl Sender {
         if lost_again && self.phase == Phase::Recovery && !self.rate_reduction {
             // RFC 5681 §4.3: the loss of a retransmission is another indication of congestion.
             self.reduced_at = now;
-            self.undo.forget();
+            self.undo_stamp = None;
             let lost = self.congested(now, self.law.window().as_u64(), true);
             self.law.on_lost(&lost);
         }
@@ -336,7 +335,6 @@ impl Sender {
 
     /// RFC 8985, 6.2, step 5: the reordering timer.
     pub(super) fn on_reorder_timeout(&mut self, now: Time) {
-        self.undo.held = false;
         self.find_losses(now);
     }
 
@@ -348,7 +346,7 @@ impl Sender {
         self.rescued_to = 0;
         self.partial_seen = false;
         self.timed = None;
-        self.begin_undo();
+        self.begin_undo(now);
         self.tail.cancel();
         self.tail_at = Time::MAX;
         self.forced = true;
@@ -403,7 +401,6 @@ impl Sender {
             return;
         }
         let first = self.expirations == 0;
-        self.undo.held = false;
         self.expirations += 1;
         self.stats.timeouts += 1;
         self.rtt.back_off();
@@ -425,13 +422,13 @@ impl Sender {
         self.reorder_at = Time::MAX;
         self.tail.cancel();
         let frto = self.use_frto && self.phase == Phase::Open && first && self.board.len() > 1;
-        if reduce {
-            self.begin_undo();
-        }
         self.phase = Phase::Loss;
         // RFC 6675 §5.1; RFC 6582, 3.2, step 4
         self.recover = self.next;
         self.duplicates = 0;
+        if first {
+            self.begin_undo(now);
+        }
         if frto {
             // RFC 5682, 2.1, step 1
             self.frto = Frto::Resent;
@@ -465,7 +462,7 @@ impl Sender {
     }
 
     /// RFC 5682, 2.1, steps 2 and 3 for an ACK that advances; false: to be treated as any other.
-    fn on_frto_progress(&mut self, ack: &Acknowledgment) -> bool {
+    fn on_frto_progress(&mut self, now: Time, ack: &Acknowledgment) -> bool {
         if ack.position >= self.recover {
             // Step 2: the ACK covers everything, and tells nothing.
             self.frto = Frto::Off;
@@ -480,7 +477,7 @@ impl Sender {
             }
             Frto::Probing => {
                 // Step 3b: what was never sent again has arrived.
-                self.take_back(true);
+                self.undo(now);
                 true
             }
             _ => {
@@ -496,6 +493,42 @@ impl Sender {
         self.frto = Frto::Off;
         self.move_window(window);
         self.board.lose_all(self.keep_sacked);
+    }
+
+    /// An episode begins, which may turn out to be for nothing.
+    fn begin_undo(&mut self, now: Time) {
+        self.undo_stamp = Some(stamp(now));
+        self.undo_pending = 0;
+    }
+
+    /// RFC 3522 §3.2: the ACK was caused by a segment older than our first retransmission. RFC 3708: DSACKs tell that all
+    /// retransmissions were unneeded.
+    fn look_for_undo(&mut self, now: Time, ack: &Acknowledgment, newly: u64) {
+        let Some(first) = self.undo_stamp else { return };
+        let older = newly > 0 && ack.echo.is_some_and(|echo| (echo.wrapping_sub(first) as i32) < 0);
+        if ack.duplicate.is_some() && self.undo_pending > 0 {
+            self.undo_pending -= 1;
+            if self.undo_pending == 0 {
+                self.undo(now);
+                return;
+            }
+        }
+        if older && self.undo_pending > 0 {
+            self.undo(now);
+        }
+    }
+
+    fn undo(&mut self, _now: Time) {
+        self.stats.spurious += 1;
+        self.law.on_undo();
+        self.board.unlose();
+        self.phase = Phase::Open;
+        self.frto = Frto::Off;
+        self.undo_stamp = None;
+        self.forced = false;
+        self.duplicates = 0;
+        self.recover = self.una.saturating_sub(1);
+        self.rtt.reset_backoff();
     }
 }
 

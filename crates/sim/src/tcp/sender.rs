@@ -14,7 +14,6 @@
 use super::config::{Config, LossDetection, Nagle, PartialAck, RttSampling, UNLIMITED};
 use super::phase::{Frto, Phase, Reduction};
 use super::state::Stats;
-use super::undo::Undo;
 use fairspan_core::congestion::Algorithm;
 use fairspan_core::congestion::{AnyLaw, Law};
 use fairspan_core::loss::delivery_rate::{DeliveryRate, Stamp};
@@ -88,7 +87,10 @@ pub(super) struct Sender {
     /// Whether this ACK showed a loss.
     pub(super) newly_lost: bool,
     pub(super) frto: Frto,
-    pub(super) undo: Undo,
+    /// When the episode's first retransmission was sent, by the timestamp clock; `None`: none to undo.
+    pub(super) undo_stamp: Option<u32>,
+    /// Retransmissions of the episode that no DSACK has shown as unneeded.
+    pub(super) undo_pending: u32,
     /// Whether the congestion window was what stopped the last transmission.
     pub(super) limited: bool,
     /// RFC 6298, section 3: the segment that is timed, by its end.
@@ -172,7 +174,8 @@ impl Sender {
             reduced_at: Time::ZERO,
             newly_lost: false,
             frto: Frto::Off,
-            undo: Undo::default(),
+            undo_stamp: None,
+            undo_pending: 0,
             limited: false,
             timed: None,
             last_sent: now,

@@ -18,7 +18,7 @@ use super::sender::Sender;
 use fairspan_core::congestion::{Law, Sent};
 use fairspan_core::loss::delivery_rate::Stamp;
 use fairspan_core::loss::rack::ProbeTimer;
-use fairspan_core::loss::scoreboard::{EVER, RETRANSMITTED};
+use fairspan_core::loss::scoreboard::RETRANSMITTED;
 use fairspan_core::units::{Bytes, Span, Time};
 
 /// A segment to send: positions from `start`.
@@ -39,7 +39,6 @@ impl Sender {
     #[inline]
     pub(super) fn poll(&mut self, now: Time, open: bool) -> Option<Outgoing> {
         if self.board.waiting() > 0
-            && !self.undo.held
             && let Some(outgoing) = self.send_lost(now)
         {
             return Some(outgoing);
@@ -64,7 +63,7 @@ impl Sender {
             self.tail_now = false;
             return self.send_tail_probe(now);
         }
-        if self.board.waiting() > 0 && !self.undo.held {
+        if self.board.waiting() > 0 {
             // New data does not pass what has to be sent again: RFC 6675, NextSeg, rule 1 before rule 2.
             self.limited = true;
             return None;
@@ -88,11 +87,10 @@ impl Sender {
             return None;
         }
         self.forced = false;
-        Some(self.send_again(now, index, false))
+        Some(self.send_again(now, index))
     }
 
-    /// `probe`: it belongs to no episode, as it goes before anything is known of a loss.
-    fn send_again(&mut self, now: Time, index: usize, probe: bool) -> Outgoing {
+    fn send_again(&mut self, now: Time, index: usize) -> Outgoing {
         let in_flight = self.board.in_flight();
         let stamp = self.stamp(now, false);
         let sent = self.board.retransmit(index, now, stamp);
@@ -103,11 +101,7 @@ impl Sender {
         self.stats.bytes_retransmitted += u64::from(length);
         // RFC 6298 §3, Karn: a segment sent twice cannot be timed.
         self.timed = None;
-        if probe {
-            self.undo.on_probe(sent.end, sent.is(EVER));
-        } else {
-            self.undo.on_resent(now, sent.end);
-        }
+        self.undo_pending += 1;
         self.reduction.sent += u64::from(sent.length);
         self.on_sent(now, in_flight, sent.bytes, sent.end);
         Outgoing { start: sent.start(), length, syn, fin, push: length > 0 && sent.end >= self.end, again: true }
@@ -119,14 +113,14 @@ impl Sender {
             return None;
         }
         if let Some(index) = self.board.next_doubtful() {
-            return Some(self.send_again(now, index, false));
+            return Some(self.send_again(now, index));
         }
         if self.rescued_to <= self.una
             && let Some(index) = self.board.last_unsacked()
             && !self.board.get(index)?.is(RETRANSMITTED)
         {
             self.rescued_to = self.recover.max(self.una + 1);
-            return Some(self.send_again(now, index, false));
+            return Some(self.send_again(now, index));
         }
         None
     }
@@ -256,7 +250,7 @@ impl Sender {
             outgoing
         } else {
             let index = self.board.last_unsacked()?;
-            let outgoing = self.send_again(now, index, true);
+            let outgoing = self.send_again(now, index);
             self.tail.on_sent(self.next, true);
             outgoing
         };

@@ -86,6 +86,9 @@ fn companions(heading: &str, key: &str) -> (Vec<&'static str>, &'static str) {
         ("`[[ring]]`", "first") => (vec!["nodes"], "nodes = \"n#\"\ncount = 4\n"),
         ("`[[split]]`", "long_tcp") => (vec![], "long = \"wire\"\n"),
         ("`[[flow]]`", "ringlet" | "class") => (vec![], "via = \"r\"\n"),
+        ("`[[bond]]`", "fragment_delay") => {
+            (vec!["mode", "links"], "mode = \"stripe\"\nchannels = [{ path = \"wire\", rate = \"10Mbit\" }]\n")
+        }
         ("`[[bond]]`", "policy" | "policy_back") => (vec!["mode"], "mode = \"flow\"\n"),
         ("`[[sweep]]`", "from") => (vec!["values"], "to = \"9ms\"\nsteps = 3\n"),
         ("`[[sweep]]`", "to") => (vec!["values"], "from = \"1ms\"\nsteps = 3\n"),
