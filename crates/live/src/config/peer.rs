@@ -23,10 +23,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use toml::{Spanned, Value};
 
-/// What is for mode `stripe` alone.
-const FOR_STRIPES: [&str; 6] =
-    ["confirm_order", "credits", "fragment_delay", "marker_place", "marker_rounds", "stripe_buffer"];
-
 /// `[[peer]]`: the other end of one bond.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -443,7 +439,9 @@ impl Reader<'_> {
             )?;
         }
         if bond.mode != Mode::Stripe {
-            for setting in FOR_STRIPES {
+            for setting in
+                ["confirm_order", "credits", "fragment_delay", "marker_place", "marker_rounds", "stripe_buffer"]
+            {
                 wrong(setting, "needs mode = \"stripe\"")?;
             }
         }
