@@ -5,6 +5,7 @@ use crate::exit::NoPrivilege;
 use anyhow::{Result, bail};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Set in the re-executed process, so that a user namespace which turns out useless is not entered for ever.
 const ENTERED: &str = "FAIRSPAN_USER_NAMESPACE";
@@ -60,6 +61,9 @@ pub(crate) fn enter_user_namespace_if_needed(what: &str) -> Result<()> {
     Err(refused(format!("`unshare` cannot be run: {error}")).into())
 }
 
+/// How often this process has looked: tests do so at the same time.
+static LOOKS: AtomicU32 = AtomicU32::new(0);
+
 /// Checks that the tools are there and that namespaces can be made, before anything is built.
 pub(crate) fn require(what: &str, tools: &[(&str, &str)]) -> Result<()> {
     for (tool, package) in tools {
@@ -67,7 +71,7 @@ pub(crate) fn require(what: &str, tools: &[(&str, &str)]) -> Result<()> {
             bail!("`{what}` needs `{tool}` (Debian package {package}): `make setup` installs it");
         }
     }
-    let probe = format!("fs-{}-probe", std::process::id());
+    let probe = format!("fs-{}-probe{}", std::process::id(), LOOKS.fetch_add(1, Ordering::Relaxed));
     if let Err(error) = run("ip", &["netns", "add", &probe]) {
         return Err(NoPrivilege(format!(
             "`{what}` cannot make a network namespace here (CAP_SYS_ADMIN and CAP_NET_ADMIN are needed): {error:#}"
