@@ -90,8 +90,7 @@ fn a_port_that_another_program_has_costs_the_metrics_alone_and_is_taken_by_a_con
     let lab = &pair.lab;
     let other = lab.run("site", || TcpListener::bind(METRICS).expect("a port"));
     let hub = lab.daemon("hub", "hub", &pair.hub_config("", EQUAL_SHARES));
-    let settings = format!("user = \"nobody\"\nmetrics = \"{METRICS}\"");
-    let site = lab.daemon("site", "site", &pair.site_config(&settings, EQUAL_SHARES));
+    let site = lab.daemon("site", "site", &pair.site_config(&format!("metrics = \"{METRICS}\""), EQUAL_SHARES));
     site.wait_up(2);
     lab.transfer("site", "hub", "10.77.0.1:5000", 1);
     let metrics = site.status()["metrics"].clone();
