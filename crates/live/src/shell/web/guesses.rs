@@ -211,11 +211,13 @@ mod tests {
     fn the_table_has_room_for_all_that_can_be_guessed() {
         let mut guesses = Guesses::new();
         let mut most = 0;
-        for ms in (0..600_000).step_by(10) {
-            // Each time another site, which counts as two addresses.
-            let site = IpAddr::from(Ipv6Addr::from_bits((0x2001_0000 + ms as u128) << 80));
-            if guesses.may(Time::from_millis(ms), site) {
-                guesses.wrong(Time::from_millis(ms), site);
+        for ms in (0..60_000).step_by(10) {
+            for n in 0..10 {
+                // Each time another site, which counts as two addresses.
+                let site = IpAddr::from(Ipv6Addr::from_bits((0x2001_0000 + ms as u128 * 10 + n) << 80));
+                if guesses.may(Time::from_millis(ms), site) {
+                    guesses.wrong(Time::from_millis(ms), site);
+                }
             }
             let mut owing = 0;
             for count in guesses.of.values_mut() {
