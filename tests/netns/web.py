@@ -152,7 +152,13 @@ def names_are_text(browser):
     assert HOSTILE_PEER in shown and HOSTILE_CHANNEL in shown, shown
     assert browser.value("document.querySelectorAll('main img, main script').length") == 0
     assert "owned" != browser.value("document.title")
-    print("hostile names are text")
+    titles = browser.value("[...document.querySelectorAll('#map title')].map((title) => title.textContent)")
+    assert HOSTILE_PEER in titles and any(title.startswith(HOSTILE_CHANNEL + ": ") for title in titles), titles
+    words = browser.value("document.querySelector('#map svg').getAttribute('aria-label')")
+    assert HOSTILE_PEER in words and HOSTILE_CHANNEL in words, words
+    written = browser.value("[...document.querySelectorAll('#map text')].map((text) => text.textContent)")
+    assert any(text.startswith("<img src=x") for text in written), written
+    print("hostile names are text, on the map too")
 
 
 def seen_failure(browser):
@@ -160,11 +166,63 @@ def seen_failure(browser):
     took = browser.until(f"{ROW}.querySelector('.state.down')", "a link that fails is not shown")
     news = browser.value("document.getElementById('news').textContent")
     assert "dsl" in news, f"who cannot see is not told: {news!r}"
+    wires = "[...document.querySelectorAll('#map .wire.%s title')].map((title) => title.textContent.split(':')[0]).join()"
+    failed = browser.value(wires % "down")
+    assert failed == "dsl", f"the map shows as failed: {failed!r}"
     browser.picture("failure")
     subprocess.run(["ip", "link", "set", "dsl", "up"], check=True)
     browser.until(f"{ROW}.querySelector('.state.up')", "a link that is back is not shown")
+    browser.until((wires % "down") + " === ''", "the map shows a link as failed that is back")
     print(f"a link that failed was seen after {took:.2f} s")
     assert not LONG or took < 2, "that is too late"
+
+
+def station(number, east, west):
+    """A node of a ring: what its two ways carry, and whether they are up; None: there is no such link."""
+    sides = {}
+    for side, up in (("east", east), ("west", west)):
+        sides |= {side + "_mbit": 0 if up is None else 100, side + "_up": bool(up)}
+    return {"number": number, "reachable": True, "weight": 1, "networks": [], "refused": [], **sides}
+
+
+def maps_rings(browser):
+    """Shows rings and lines that there are not, by a source of news that is ours."""
+    hook = "window.EventSource = class { constructor() { window.tell = (view) => this.onmessage({ data: JSON.stringify(view) }); } };"
+    script = browser.call("Page.addScriptToEvaluateOnNewDocument", source=hook)["identifier"]
+    browser.open(PAGE)
+    browser.until("window.tell", "the page asks for no news")
+    view = browser.value("fetch('/view.json').then((answer) => answer.json())")
+    ring = {"algorithm": "aggressive", "counters": {}, "ringlets": []}
+    both, one = [{"side": "east"}, {"side": "west"}], [{"side": "east"}]
+    cases = [
+        ("a ring", 2, both, [(True, True)] * 3, "ring of 3 nodes, all links up", ["link 1: up", "link 2: up", "link 3: up"]),
+        ("a ring with a gap", 2, both, [(True, False), (True, True), (False, True)], "ring of 3 nodes, link 3 down",
+         ["link 1: up", "link 2: up", "link 3: down"]),
+        ("a line, from the middle", 2, both, [(True, None), (True, True), (None, True)], "line of 3 nodes, all links up",
+         ["link 1: up", "link 2: up"]),
+        ("a line, from its end", 1, one, [(True, None), (False, True), (None, False)], "line of 3 nodes, link 2 down",
+         ["link 1: up", "link 2: down"]),
+        ("a ring of two", 1, both, [(True, True)] * 2, "ring of 2 nodes, all links up", ["link 1: up", "link 2: up"]),
+        ("a line of two", 1, one, [(True, None), (None, True)], "line of 2 nodes, all links up", ["link 1: up"]),
+    ]
+    for name, node, links, stations, words, titles in cases:
+        view["time"] += 1
+        view["status"]["uptime_s"] += 1
+        view["status"]["peers"] = []
+        view["status"]["ring"] = {**ring, "node": node, "nodes": len(stations), "links": links,
+                                  "stations": [station(n + 1, *sides) for n, sides in enumerate(stations)]}
+        browser.value(f"tell({json.dumps(view)})")
+        label = "(document.querySelector('#map svg') || document.body).getAttribute('aria-label')"
+        browser.until(f"String({label}).includes({json.dumps(words)})", f"{name} is described otherwise: {browser.value(label)}", 20)
+        drawn = browser.value("[...document.querySelectorAll('#map .wire title')].map((title) => title.textContent)")
+        assert drawn == titles, f"{name}: {drawn}"
+        paths = browser.value("[...document.querySelectorAll('#map .wire path')].map((path) => path.getAttribute('d'))")
+        assert len(set(paths)) == len(titles), f"{name}: {paths}"
+        nodes = browser.value("[...document.querySelectorAll('#map .node.up text')].map((text) => text.textContent)")
+        assert nodes == [f"{n + 1}, here" if n + 1 == node else str(n + 1) for n in range(len(stations))], f"{name}: {nodes}"
+        browser.picture(name.replace(",", "").replace(" ", "-"))
+    browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
+    print("rings and lines are mapped as such")
 
 
 def works_with_keys_and_on_a_phone(browser):
@@ -241,7 +299,7 @@ def main():
     browser = Browser()
     try:
         for step in (loads_and_moves, names_are_text, seen_failure, works_with_keys_and_on_a_phone, remembers,
-                     works_without_scripts, asks_for_the_password):
+                     maps_rings, works_without_scripts, asks_for_the_password):
             step(browser)
         complaints = browser.complaints()
         assert not complaints, f"the browser complains: {complaints}"

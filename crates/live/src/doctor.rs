@@ -130,7 +130,7 @@ pub fn examine(file: &Path, running: Option<&Status>) -> Result<Diagnosis, Confi
     kernel::buffers(&mut findings, &config);
     kernel::offloads(&mut findings, &config);
     kernel::connections(&mut findings);
-    page(&mut findings, running);
+    served(&mut findings, running);
     if Role::of(&config) == Role::Peers {
         daemon(&mut findings, running);
     }
@@ -307,17 +307,27 @@ fn forwarding(findings: &mut Findings, fixes: &mut Vec<Fix>, config: &Config, is
     }
 }
 
-/// Whether a running daemon serves its page.
-fn page(findings: &mut Findings, running: Option<&Status>) {
-    let Some(page) = running.and_then(|status| status.web.as_ref()) else { return };
-    match &page.problem {
-        None => findings.good("page", format!("it is served at http://{}/", page.address)),
-        Some(problem) => findings.wrong(
-            "page",
-            format!("it cannot be served at {}: {problem}", page.address),
-            "end the program that has that port (`ss -nlpt` shows it), give an interface that address, or write another in interface.web; the daemon \
-             tries again by itself",
-        ),
+/// Whether a running daemon serves its page and its metrics.
+fn served(findings: &mut Findings, running: Option<&Status>) {
+    let Some(status) = running else { return };
+    let both = [
+        ("page", "it is", "", "interface.web", &status.web),
+        ("metrics", "they are", "metrics", "interface.metrics", &status.metrics),
+    ];
+    for (subject, are, path, setting, endpoint) in both {
+        let Some(endpoint) = endpoint else { continue };
+        let address = &endpoint.address;
+        match &endpoint.problem {
+            None => findings.good(subject, format!("{are} served at http://{address}/{path}")),
+            Some(problem) => findings.wrong(
+                subject,
+                format!("{are} not served at {address}: {problem}"),
+                format!(
+                    "end the program that has that port (`ss -nlpt` shows it), give an interface that address, or write another in {setting}; the \
+                     daemon tries again by itself"
+                ),
+            ),
+        }
     }
 }
 

@@ -74,7 +74,10 @@ pub struct Status {
     pub port: Option<PortStatus>,
     /// The page that the daemon serves, where it is to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub web: Option<PageStatus>,
+    pub web: Option<EndpointStatus>,
+    /// The metrics that the daemon serves, where it is to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<EndpointStatus>,
     /// What the daemon counts outside any peer: TUN, sockets, handshakes, drops by reason.
     pub counters: Counters,
     /// The peers, in the order of the configuration.
@@ -110,6 +113,7 @@ impl Status {
             lock: None,
             port: None,
             web: None,
+            metrics: None,
             counters: Counters::new(),
             peers: Vec::new(),
             bond: None,
@@ -132,9 +136,9 @@ pub struct LockStatus {
     pub detail: String,
 }
 
-/// The page.
+/// An address at which the daemon serves something.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PageStatus {
+pub struct EndpointStatus {
     /// Its address and port.
     pub address: String,
     /// Whether it is served.

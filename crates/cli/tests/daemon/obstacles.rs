@@ -139,21 +139,14 @@ fn ports_and_addresses_that_cannot_be_had_are_told_before() {
             "5556 is in use",
             Some("in use"),
         ),
-        row(
-            bond("metrics = \"127.0.0.1:5556\"\n", far),
-            tcp,
-            "interface.metrics",
-            "metrics",
-            "5556 is in use",
-            Some("in use"),
-        ),
+        row(bond("metrics = \"127.0.0.1:5556\"\n", far), tcp, "interface.metrics", "metrics", "5556 is in use", None),
         row(
             bond("metrics = \"192.0.2.1:5556\"\n", far),
             gone,
             "interface.metrics",
             "metrics",
             "has the address 192.0.2.1",
-            Some("assign"),
+            None,
         ),
         row(
             plain("") + "[gateway]\nlong = \"eth0\"\nproxy = \"127.0.0.1:5556\"\n",

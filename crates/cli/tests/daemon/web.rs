@@ -1,4 +1,4 @@
-//! The page of a daemon whose host does not give it what it needs: traffic goes on.
+//! The page and the metrics of a daemon whose host does not give it what it needs: traffic goes on.
 
 use crate::common::*;
 use serde_json::Value;
@@ -32,7 +32,11 @@ fn doctor(lab: &Lab) -> Vec<Value> {
 }
 
 fn of_the_page(findings: &[Value]) -> Option<(&str, &str)> {
-    let finding = findings.iter().find(|finding| finding["subject"] == "page")?;
+    finding_of("page", findings)
+}
+
+fn finding_of<'a>(subject: &str, findings: &'a [Value]) -> Option<(&'a str, &'a str)> {
+    let finding = findings.iter().find(|finding| finding["subject"] == subject)?;
     Some((finding["verdict"].as_str()?, finding["found"].as_str()?))
 }
 
@@ -77,6 +81,35 @@ fn an_address_that_no_interface_has_yet_is_served_once_one_has() {
     site.wait("the page", |site| site.status()["web"]["served"] == true);
     assert!(get(lab, "192.168.7.7:9320", "/").contains("type=\"password\""));
     site.stop();
+}
+
+#[test]
+fn a_port_that_another_program_has_costs_the_metrics_alone_and_is_taken_by_a_confined_daemon_once_it_is_free() {
+    const METRICS: &str = "127.0.0.1:931";
+    let Some(pair) = Pair::new() else { return };
+    let lab = &pair.lab;
+    let other = lab.run("site", || TcpListener::bind(METRICS).expect("a port"));
+    let hub = lab.daemon("hub", "hub", &pair.hub_config("", EQUAL_SHARES));
+    let site = lab.daemon("site", "site", &pair.site_config(&format!("metrics = \"{METRICS}\""), EQUAL_SHARES));
+    site.wait_up(2);
+    lab.transfer("site", "hub", "10.77.0.1:5000", 1);
+    let metrics = site.status()["metrics"].clone();
+    assert_eq!((&metrics["address"], &metrics["served"]), (&Value::from(METRICS), &Value::from(false)), "{metrics}");
+    site.wait_log("the metrics are not served");
+    let found = doctor(lab);
+    let of_metrics = |found: &[Value], verdict: &str, words: &str| {
+        finding_of("metrics", found).is_some_and(|(is, text)| is == verdict && text.contains(words))
+    };
+    assert!(of_metrics(&found, "wrong", "in use"), "{found:?}");
+    let shown = lab.fairspan("site", &["status", "--socket", &site.socket.display().to_string()]);
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("NO METRICS at 127.0.0.1:931"), "{shown:?}");
+    drop(other);
+    site.wait("the metrics", |site| site.status()["metrics"]["served"] == true);
+    assert!(get(lab, METRICS, "/metrics").ends_with("# EOF\n"));
+    assert!(of_metrics(&doctor(lab), "good", "/metrics"));
+    assert_eq!(site.log().matches("the metrics are not served").count(), 1, "told of once: {}", site.log());
+    site.stop();
+    hub.stop();
 }
 
 /// A site whose disk is as `mount` says, and what its page tells of the history.

@@ -408,6 +408,7 @@ fn is_of_this_host(address: IpAddr) -> bool {
 fn missing(setting: &str, address: IpAddr) -> String {
     let then = match setting {
         "interface.web" => "the page waits for it, and traffic goes on",
+        "interface.metrics" => "the metrics wait for it, and traffic goes on",
         _ => "without one no start",
     };
     format!("no interface has the address {address}, and {then}: `ip address` lists those that there are")
@@ -432,9 +433,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_alone_waits_for_an_address_that_no_interface_has() {
+    fn page_and_metrics_alone_wait_for_an_address_that_no_interface_has() {
         let of = |setting| missing(setting, "192.0.2.1".parse().expect("an address"));
         assert!(of("interface.web").contains("the page waits for it") && !of("interface.web").contains("no start"));
-        assert!(of("interface.metrics").contains("192.0.2.1, and without one no start"));
+        assert!(of("interface.metrics").contains("the metrics wait for it"));
+        assert!(of("gateway.proxy").contains("192.0.2.1, and without one no start"));
     }
 }

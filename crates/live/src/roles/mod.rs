@@ -99,7 +99,7 @@ impl Daemon {
             Role::Shaper => Box::new(Shapers::start(config, now, shell.poller())?),
             Role::Gateway => Box::new(SplitGateway::start(config, now, shell.poller())?),
         };
-        shell.serve(served)?;
+        shell.serve(served);
         Ok(Daemon { machine, shell })
     }
 

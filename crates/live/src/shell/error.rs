@@ -49,14 +49,6 @@ pub enum DaemonError {
         /// The system's reason.
         source: io::Error,
     },
-    /// The metrics endpoint.
-    #[error("metrics on {address}: {source}")]
-    Metrics {
-        /// The address asked for.
-        address: SocketAddr,
-        /// The system's reason.
-        source: io::Error,
-    },
     /// The recording.
     #[error("record {}: {source}", .path.display())]
     Record {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `mod` | the loop, its own timers, control socket and metrics |
 //! | `scrapes` | the metrics over HTTP |
+//! | `endpoint`, `retry` | the metrics at an address that may come later; when what cannot be had is tried again |
 //! | `web` | the page, with what was |
 //! | `machine` | what a role must be able to do |
 //! | `reloads` | when the configuration is read again |
@@ -12,10 +13,12 @@
 //!
 //! One thread does all of it but the page. The shell calls the machine once for each descriptor that is ready, never for each packet.
 
+mod endpoint;
 pub(crate) mod error;
 pub(crate) mod machine;
 pub(crate) mod poller;
 mod reloads;
+mod retry;
 mod scrapes;
 pub(crate) mod slab;
 mod web;
@@ -33,12 +36,12 @@ use crate::netlink::Monitor;
 use crate::notify::Manager;
 use crate::reloaded::Reloaded;
 use crate::status::Status;
+use endpoint::Endpoint;
 use fairspan_core::units::{Span, Time};
 use machine::{Machine, Order, TimerName};
 use poller::{Poller, Ready, Token, Turn};
 use reloads::Reloads;
 use rustix::event::epoll;
-use scrapes::Scrapes;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -60,7 +63,7 @@ pub(crate) struct Shell {
     control_token: Token,
     monitor: Monitor,
     monitor_token: Token,
-    scrapes: Option<Scrapes>,
+    metrics: Option<Endpoint>,
     web: Option<Service>,
     /// What the process gave up.
     confinement: Option<Confinement>,
@@ -85,7 +88,7 @@ impl Shell {
             control_token: poller.watch(control.as_fd(), Turn::Others)?,
             monitor_token: poller.watch(monitor.as_fd(), Turn::Others)?,
             housekeeping: clock.now() + HOUSEKEEPING,
-            scrapes: None,
+            metrics: None,
             web: None,
             confinement: None,
             lock: None,
@@ -119,19 +122,15 @@ impl Shell {
         self.manager = manager;
     }
 
-    /// Serves metrics and the page from now on, where they are `served`. A page whose address cannot be had is tried again.
-    ///
-    /// # Errors
-    /// When the address of the metrics cannot be bound.
-    pub(crate) fn serve(&mut self, served: Served) -> Result<(), DaemonError> {
+    /// Serves metrics and the page from now on, where they are `served`. What has an address that cannot be had is tried again.
+    pub(crate) fn serve(&mut self, served: Served) {
+        let now = self.now();
         if let Some(address) = served.metrics {
-            let scrapes = Scrapes::open(address, &self.poller);
-            self.scrapes = Some(scrapes.map_err(|source| DaemonError::Metrics { address, source })?);
+            self.metrics = Some(Endpoint::begin(now, address, &self.poller));
         }
         if let Some(address) = served.web {
-            self.web = Some(Service::begin(self.now(), address, served, &self.poller));
+            self.web = Some(Service::begin(now, address, served, &self.poller));
         }
-        Ok(())
     }
 
     /// Drives `machine` until `stop` becomes readable.
@@ -198,14 +197,14 @@ impl Shell {
 
     /// What `fairspan status` would show.
     pub(crate) fn status(&self, machine: &dyn Machine) -> Status {
-        let Shell { clock, confinement, lock, web, .. } = self;
-        status(*clock, (confinement.as_ref(), lock.as_ref(), web.as_ref()), machine)
+        let Shell { clock, confinement, lock, web, metrics, .. } = self;
+        status(*clock, (confinement.as_ref(), lock.as_ref(), web.as_ref(), metrics.as_ref()), machine)
     }
 
     /// When to be awake at the latest, and why.
     fn next_timeout(&self, now: Time, machine: &dyn Machine) -> (Time, TimerName) {
         let client = self.control.is_busy().then(|| (now + CLIENT_WAIT, TimerName("client")));
-        let scraper = self.scrapes.as_ref().and_then(Scrapes::poll_timeout);
+        let scraper = self.metrics.as_ref().and_then(Endpoint::poll_timeout);
         let page = self.web.as_ref().map(|web| (web.poll_timeout(), TimerName("page")));
         let alive = self.manager.poll_timeout().map(|due| (due, TimerName("watchdog")));
         let timers = [machine.poll_timeout(), client, scraper, page, alive].into_iter().flatten();
@@ -228,11 +227,12 @@ impl Shell {
             }
         }
         self.manager.handle_timeout(now);
-        if let Some(scrapes) = &mut self.scrapes {
-            scrapes.handle_timeout(now);
+        if let Some(metrics) = &mut self.metrics {
+            metrics.handle_timeout(now, &self.poller);
         }
-        let Shell { clock, poller, confinement, lock, web: Some(web), .. } = self else { return };
-        web.handle_timeout(now, poller, || status(*clock, (confinement.as_ref(), lock.as_ref(), None), machine));
+        let Shell { clock, poller, confinement, lock, metrics, web: Some(web), .. } = self else { return };
+        let shared = (confinement.as_ref(), lock.as_ref(), None, metrics.as_ref());
+        web.handle_timeout(now, poller, || status(*clock, shared, machine));
     }
 
     /// Hands over what is ready; true when it is time to stop.
@@ -284,9 +284,10 @@ impl Shell {
 
     /// Whether what is ready was of a client of the metrics.
     fn serve_scrapes(&mut self, now: Time, machine: &dyn Machine, ready: Ready) -> bool {
-        let Shell { clock, confinement, lock, scrapes, web, .. } = self;
-        let held = (confinement.as_ref(), lock.as_ref(), web.as_ref());
-        scrapes.as_mut().is_some_and(|scrapes| scrapes.handle(now, ready, || status(*clock, held, machine)))
+        let Shell { clock, confinement, lock, metrics, web, .. } = self;
+        // Who is served knows that.
+        let shared = (confinement.as_ref(), lock.as_ref(), web.as_ref(), None);
+        metrics.as_mut().is_some_and(|metrics| metrics.handle(now, ready, || status(*clock, shared, machine)))
     }
 
     /// Does what is wanted by the page.
@@ -297,11 +298,12 @@ impl Shell {
     }
 
     fn serve_control(&mut self, machine: &mut dyn Machine) {
-        let Shell { clock, confinement, lock, control, reloads, web, .. } = self;
+        let Shell { clock, confinement, lock, control, reloads, web, metrics, .. } = self;
         let mut unread = None;
         control.serve(|request| match request {
             Request::Status => {
-                let status = status(*clock, (confinement.as_ref(), lock.as_ref(), web.as_ref()), machine);
+                let shared = (confinement.as_ref(), lock.as_ref(), web.as_ref(), metrics.as_ref());
+                let status = status(*clock, shared, machine);
                 Some(serde_json::to_string(&status).unwrap_or_else(|e| format!("{{\"error\":\"{e}\"}}")))
             }
             Request::Reload => {
@@ -362,15 +364,16 @@ fn taken(done: Result<(), String>) -> String {
 }
 
 /// What tells of itself beside the machine.
-type Shared<'a> = (Option<&'a Confinement>, Option<&'a Lock>, Option<&'a Service>);
+type Shared<'a> = (Option<&'a Confinement>, Option<&'a Lock>, Option<&'a Service>, Option<&'a Endpoint>);
 
 /// Everything that a daemon has to tell, now.
-fn status(clock: Clock, (confinement, lock, web): Shared<'_>, machine: &dyn Machine) -> Status {
+fn status(clock: Clock, (confinement, lock, web, metrics): Shared<'_>, machine: &dyn Machine) -> Status {
     let now = clock.now();
     let mut status = Status::new(machine.interface(), now.as_secs_f64(), machine.mtu());
     status.confinement = confinement.map(Confinement::now);
     status.lock = lock.and_then(Lock::status);
     status.web = web.map(Service::status);
+    status.metrics = metrics.map(Endpoint::status);
     machine.report(now, &mut status);
     status.events = events::recent();
     status

@@ -169,6 +169,12 @@ fn show(status: &Status) {
             Some(problem) => println!("\n  NO PAGE at {}: {problem}; it is tried again", page.address),
         }
     }
+    if let Some(metrics) = &status.metrics {
+        match &metrics.problem {
+            None => println!("\n  metrics: http://{}/metrics", metrics.address),
+            Some(problem) => println!("\n  NO METRICS at {}: {problem}; it is tried again", metrics.address),
+        }
+    }
     if let Some(lock) = &status.lock {
         println!("\n  {}: {}", if lock.set { "locked" } else { "NOT LOCKED" }, lock.detail);
     }

@@ -116,6 +116,7 @@ impl Access {
             return Err((Status::TooManyRequests, "too many wrong passwords: wait for some seconds"));
         }
         if self.login.as_ref().is_some_and(|login| login.admits(b"", password.as_bytes())) {
+            self.guesses.right(now, from);
             return Ok(());
         }
         self.guesses.wrong(now, from);

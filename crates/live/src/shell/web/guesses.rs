@@ -1,10 +1,11 @@
-//! How many wrong passwords somebody may still try: each address for itself.
+//! How many wrong passwords somebody may still try: each address for itself, and all together.
 //!
-//! An address of IPv6 counts with all others of its /64, which one host may have, and with those of its /48, which one site may have. The table is bounded: where it is full of addresses that owe something,
-//! all further ones share one count, so that many addresses together gain no more than what the table holds.
+//! An address of IPv6 counts with all others of its /64, which one host may have, and with those of its /48, which one site may have. Whose
+//! address has logged in before is no part of what all have together: who guesses from everywhere keeps those out who come for the first time, and
+//! nobody else. The table is bounded: what all have together keeps far fewer addresses than it holds in debt.
 
 use fairspan_core::units::{Span, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
 
 /// Wrong passwords at once; after them one in `EVERY`.
@@ -13,6 +14,11 @@ pub(super) const GUESSES: u32 = 10;
 const SITE: u32 = 40;
 /// See above.
 pub(super) const EVERY: Span = Span::from_secs(2);
+/// As many for all together; after them one in `ALL_EVERY`.
+const ALL: u32 = 200;
+const ALL_EVERY: Span = Span::from_millis(100);
+/// Addresses of those who logged in; the one that did so longest ago gives way.
+const KNOWN: usize = 64;
 /// Addresses with a count of their own.
 const ADDRESSES: usize = 1024;
 
@@ -20,23 +26,24 @@ const ADDRESSES: usize = 1024;
 #[derive(Clone, Copy, Debug)]
 struct Count {
     most: u32,
+    every: Span,
     left: u32,
     regained: Time,
 }
 
 impl Count {
-    fn new(now: Time, most: u32) -> Count {
-        Count { most, left: most, regained: now }
+    fn new(now: Time, most: u32, every: Span) -> Count {
+        Count { most, every, left: most, regained: now }
     }
 
     /// Gives back what time gives back.
     fn regain(&mut self, now: Time) {
-        let whole = now.since(self.regained).as_nanos() / EVERY.as_nanos();
+        let whole = now.since(self.regained).as_nanos() / self.every.as_nanos();
         self.left = self.most.min(self.left.saturating_add(u32::try_from(whole).unwrap_or(self.most)));
         if self.left == self.most {
             self.regained = now;
         } else {
-            self.regained += EVERY.times(whole);
+            self.regained += self.every.times(whole);
         }
     }
 }
@@ -48,35 +55,68 @@ type Counted = (IpAddr, u32);
 #[derive(Debug)]
 pub(super) struct Guesses {
     of: BTreeMap<Counted, Count>,
-    /// Of those that the table has no room for.
-    others: Count,
+    /// Of all whose address has not logged in.
+    all: Count,
+    /// Addresses that have, the one that did so longest ago first, each with a count of its own.
+    known: VecDeque<(Counted, Count)>,
 }
 
 impl Guesses {
     pub(super) fn new() -> Guesses {
-        Guesses { of: BTreeMap::new(), others: Count::new(Time::ZERO, GUESSES) }
+        let all = Count::new(Time::ZERO, ALL, ALL_EVERY);
+        Guesses { of: BTreeMap::new(), all, known: VecDeque::new() }
+    }
+
+    /// The count of `from`, if it has logged in.
+    fn known(&mut self, now: Time, from: IpAddr) -> Option<&mut Count> {
+        let counted = counted_as(from)[0];
+        let (_, count) = self.known.iter_mut().find(|(known, _)| Some(*known) == counted)?;
+        count.regain(now);
+        Some(count)
+    }
+
+    /// `from` tried the right one.
+    pub(super) fn right(&mut self, now: Time, from: IpAddr) {
+        let counted = counted_as(from)[0];
+        let before = self.known.iter().position(|(known, _)| Some(*known) == counted);
+        let count = match before.and_then(|number| self.known.remove(number)) {
+            Some((_, count)) => count,
+            None => Count::new(now, GUESSES, EVERY),
+        };
+        if self.known.len() == KNOWN {
+            self.known.pop_front();
+        }
+        self.known.extend(counted.map(|counted| (counted, count)));
     }
 
     /// Whether `from` may try a password.
     pub(super) fn may(&mut self, now: Time, from: IpAddr) -> bool {
-        counted_as(from).into_iter().flatten().all(|counted| {
-            if !self.of.contains_key(&counted) && self.has_room(now) {
-                return true;
-            }
-            let count = self.of.get_mut(&counted).unwrap_or(&mut self.others);
-            count.regain(now);
-            count.left > 0
-        })
+        if let Some(count) = self.known(now, from) {
+            return count.left > 0;
+        }
+        self.all.regain(now);
+        let by_address = counted_as(from).into_iter().flatten().all(|counted| {
+            self.of.get_mut(&counted).is_none_or(|count| {
+                count.regain(now);
+                count.left > 0
+            })
+        });
+        self.all.left > 0 && by_address
     }
 
     /// `from` tried a wrong one.
     pub(super) fn wrong(&mut self, now: Time, from: IpAddr) {
+        if let Some(count) = self.known(now, from) {
+            count.left = count.left.saturating_sub(1);
+            return;
+        }
+        self.all.regain(now);
+        self.all.left = self.all.left.saturating_sub(1);
         for counted in counted_as(from).into_iter().flatten() {
-            let has_room = self.has_room(now);
-            let count = match self.of.contains_key(&counted) || has_room {
-                true => self.of.entry(counted).or_insert_with(|| Count::new(now, counted.1)),
-                false => &mut self.others,
-            };
+            if !self.of.contains_key(&counted) && !self.has_room(now) {
+                continue;
+            }
+            let count = self.of.entry(counted).or_insert_with(|| Count::new(now, counted.1, EVERY));
             count.regain(now);
             count.left = count.left.saturating_sub(1);
         }
@@ -148,14 +188,45 @@ mod tests {
     }
 
     #[test]
-    fn more_addresses_than_there_is_room_for_share_one_count_until_others_owe_nothing() {
+    fn who_guesses_from_everywhere_gains_little_and_keeps_nobody_out_who_was_in_before() {
         let mut guesses = Guesses::new();
-        for n in 0..5000 {
-            guesses.wrong(Time::ZERO, four(n));
+        let at = |ms| Time::from_millis(ms);
+        for n in 0..=KNOWN as u32 {
+            guesses.right(at(0), four(n));
         }
-        assert_eq!(guesses.of.len(), ADDRESSES);
-        assert_eq!(spend(&mut guesses, Time::ZERO, four(100_000)), 0, "those that had no room have spent it");
-        assert_eq!(spend(&mut guesses, Time::ZERO, four(1)), GUESSES - 1, "who has a count of its own keeps it");
-        assert_eq!(spend(&mut guesses, Time::ZERO + EVERY, four(100_000)), GUESSES, "the others have paid");
+        let tried: u32 = (1000..2000).map(|n| spend(&mut guesses, at(0), four(n))).sum();
+        assert_eq!(tried, ALL);
+        assert!(!guesses.may(at(0), four(2000)), "somebody new");
+        assert!(!guesses.may(at(0), four(0)), "who was in before all the others");
+        assert!((1..=KNOWN as u32).all(|n| guesses.may(at(0), four(n))));
+        let minute: u32 = (0..60_000).step_by(50).map(|ms| spend(&mut guesses, at(ms), four(3000 + ms as u32))).sum();
+        assert_eq!(minute, 599, "one in a tenth of a second, from an address of its own each");
+        // Whoever was in may do no more than others.
+        assert_eq!(spend(&mut guesses, at(60_000), four(1)), GUESSES);
+        guesses.right(at(60_000), four(1));
+        assert_eq!(spend(&mut guesses, at(60_000) + EVERY, four(1)), 1, "and a login pays for nothing");
+    }
+
+    #[test]
+    fn the_table_has_room_for_all_that_can_be_guessed() {
+        let mut guesses = Guesses::new();
+        let mut most = 0;
+        for ms in (0..60_000).step_by(10) {
+            for n in 0..10 {
+                // Each time another site, which counts as two addresses.
+                let site = IpAddr::from(Ipv6Addr::from_bits((0x2001_0000 + ms as u128 * 10 + n) << 80));
+                if guesses.may(Time::from_millis(ms), site) {
+                    guesses.wrong(Time::from_millis(ms), site);
+                }
+            }
+            let mut owing = 0;
+            for count in guesses.of.values_mut() {
+                count.regain(Time::from_millis(ms));
+                owing += usize::from(count.left < count.most);
+            }
+            most = most.max(owing);
+            assert!(guesses.of.len() <= ADDRESSES);
+        }
+        assert!(2 * most < ADDRESSES, "{most} owe something at once");
     }
 }

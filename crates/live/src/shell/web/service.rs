@@ -4,14 +4,12 @@
 //! packets move meanwhile. It is tried again after 1 s, then 2, and so on up to 30 s, as gateways are.
 
 use super::super::poller::{Poller, Token};
+use super::super::retry;
 use super::{Order, Web};
 use crate::config::Served;
-use crate::status::{PageStatus, Status};
+use crate::status::{EndpointStatus, Status};
 use fairspan_core::units::{Span, Time};
 use std::net::SocketAddr;
-
-/// How soon it is tried again at first, and how late at most.
-const AGAIN: (Span, Span) = (Span::from_secs(1), Span::from_secs(30));
 
 /// What is said where the page ended by itself.
 const ENDED: &str = "its thread has ended";
@@ -67,7 +65,7 @@ impl Service {
             tracing::warn!(address = %self.address, why, "the page is not served; it is tried again");
             self.told.clone_from(&why);
         }
-        self.pause = self.pause.times(2).clamp(AGAIN.0, AGAIN.1);
+        self.pause = retry::longer(self.pause);
         self.page = Err(Absent { why, again: now + self.pause });
     }
 
@@ -101,7 +99,7 @@ impl Service {
             Ok(web) => {
                 let address = self.address;
                 web.handle_timeout(now, || {
-                    let own = PageStatus { address: address.to_string(), served: true, problem: None };
+                    let own = EndpointStatus { address: address.to_string(), served: true, problem: None };
                     Status { web: Some(own), ..status() }
                 });
                 self.settle(now);
@@ -124,9 +122,9 @@ impl Service {
     }
 
     /// What there is to tell of it.
-    pub(crate) fn status(&self) -> PageStatus {
+    pub(crate) fn status(&self) -> EndpointStatus {
         let problem = self.page.as_ref().err().map(|absent| absent.why.clone());
-        PageStatus { address: self.address.to_string(), served: problem.is_none(), problem }
+        EndpointStatus { address: self.address.to_string(), served: problem.is_none(), problem }
     }
 }
 
@@ -160,7 +158,7 @@ mod tests {
         drop(other);
         now = service.poll_timeout();
         service.handle_timeout(now, &poller, || unreachable!("it has just begun"));
-        assert_eq!(service.status(), PageStatus { address: address.to_string(), served: true, problem: None });
+        assert_eq!(service.status(), EndpointStatus { address: address.to_string(), served: true, problem: None });
         let mut told = 0;
         service.handle_timeout(service.poll_timeout(), &poller, || {
             told += 1;

@@ -213,20 +213,39 @@
     if (status.peers.length > DRAWN) parts.push(svg("text", { x: 4, y: height - 8 }, `and ${status.peers.length - DRAWN} peers more`));
     return [parts, words, height];
   };
+  // Link n leads from node n to the next; a line has no last one. Its ends know that, and announce no capacity there.
+  const linksOf = (ring) => {
+    const known = new Map(ring.stations.map((station) => [station.number, station])), all = [];
+    for (let n = 1; n <= ring.nodes; n += 1) {
+      const next = (n % ring.nodes) + 1, [a, b] = [known.get(n), known.get(next)];
+      const mine = ring.node === n ? "east" : ring.node === next ? "west" : null;
+      const none = mine ? !ring.links.some((link) => link.side === mine) : Boolean(a && b && a.reachable && b.reachable && !a.east_mbit && !b.west_mbit);
+      if (n === ring.nodes && n > 1 && none) continue;
+      all.push({ number: n, next, up: Boolean(a && b && a.east_up && b.west_up) });
+    }
+    return all;
+  };
+  const formOf = (ring) => {
+    const links = linksOf(ring), down = links.filter((link) => !link.up).map((link) => link.number);
+    return [links.length < ring.nodes ? "line" : "ring", down.length ? `${down.length > 1 ? "links" : "link"} ${down.join(", ")} down` : "all links up"];
+  };
   const ofRing = (ring, width) => {
     const radius = Math.min(150, width / 2 - 60), height = 2 * radius + 60, x = width / 2, y = height / 2, parts = [];
     const at = (n) => [x + radius * Math.sin((2 * Math.PI * n) / ring.nodes), y - radius * Math.cos((2 * Math.PI * n) / ring.nodes)];
     const known = new Map(ring.stations.map((station) => [station.number, station]));
-    for (let n = 0; n < ring.nodes; n += 1) {
-      const [a, b] = [known.get(n + 1), known.get(((n + 1) % ring.nodes) + 1)];
-      const up = Boolean(a && b && a.east_up && b.west_up), [[ax, ay], [bx, by]] = [at(n), at(n + 1)];
-      parts.push(svg("g", { class: "wire " + (up ? "up" : "down") }, svg("title", null, `link ${n + 1}: ${up ? "up" : "down"}`), svg("path", { d: `M${ax} ${ay}L${bx} ${by}`, "stroke-width": 3 })));
+    for (const link of linksOf(ring)) {
+      const [[ax, ay], [bx, by]] = [at(link.number - 1), at(link.next - 1)], says = link.up ? "up" : "down";
+      // The two links of two nodes bend apart.
+      const bend = ring.nodes === 2 ? (link.number === 1 ? 70 : -70) : 0;
+      parts.push(svg("g", { class: "wire " + says }, svg("title", null, `link ${link.number}: ${says}`),
+        svg("path", { d: `M${ax} ${ay}Q${(ax + bx) / 2 + bend} ${(ay + by) / 2} ${bx} ${by}`, "stroke-width": 3 })));
     }
     for (let n = 0; n < ring.nodes; n += 1) {
       const [bx, by] = at(n), station = known.get(n + 1);
       parts.push(box(bx - 34, by - 15, 68, 30, n + 1 === ring.node ? `${n + 1}, here` : String(n + 1), Boolean(station && station.reachable)));
     }
-    return [parts, [`a ring of ${ring.nodes} nodes, of which all links are ${ring.whole ? "" : "not "}up`], height];
+    const [form, links] = formOf(ring);
+    return [parts, [`others in a ${form} of ${ring.nodes} nodes, ${links}`], height];
   };
   const map = (status) => {
     const width = Math.max(300, Math.min(1180, byId("plots").clientWidth || 700));
@@ -300,7 +319,7 @@
     el("p", null, "By " + (told.channels.join(", ") || "no channel") + "."),
     [["Because", told.because], ["Would change if", told.would_change_if]].filter(([, sentences]) => sentences.length)
       .map(([title, sentences]) => [el("h4", null, title), el("ul", null, sentences.map((sentence) => el("li", null, sentence)))]))));
-  const ring = (status) => status.ring ? [list([["This node", status.ring.node + " of " + status.ring.nodes], ["All links", status.ring.whole ? "are up" : "are not up"], ["Fairness", status.ring.algorithm]]),
+  const ring = (status) => status.ring ? [list([["This node", status.ring.node + " of " + status.ring.nodes], ["Form", formOf(status.ring).join(", ")], ["Fairness", status.ring.algorithm]]),
     el("br"), grid("Nodes of the ring", [["Node", ""], ["East", ""], ["West", ""], ["East Mbit/s", n], ["West Mbit/s", n], ["Reached", ""], ["Networks", ""]],
       status.ring.stations.map((s) => [s.number, s.east_up ? "up" : "down", s.west_up ? "up" : "down", number(s.east_mbit, 1), number(s.west_mbit, 1), s.reachable ? "yes" : "no", s.networks.map((net) => net.network).join(", ")]))] : null;
   const gateways = (status) => {
