@@ -82,6 +82,45 @@ fn without_ecmp_flows_between_two_pods_take_one_path_and_with_it_all_equally_oft
     assert_eq!(paths(&scenario(&text(true))), cores, "the same seed, the same paths");
 }
 
+/// Mean and variance of how often one of four core switches is passed, over so many seeds.
+fn passes_of_a_core(seeds: u64, passes: impl Fn(&Scenario, &dyn Fn(&[Hop]) -> bool) -> usize, text: &str) -> [f64; 2] {
+    let counts: Vec<f64> = (1..=seeds)
+        .map(|seed| {
+            let scenario = scenario(&format!("seed = {seed}\n{text}"));
+            let first = |path: &[Hop]| match path {
+                [_, _, Hop::Link(up), ..] => scenario.nodes[scenario.links[*up as usize].to as usize].name == "g-c0",
+                _ => panic!("six hops between pods: {path:?}"),
+            };
+            passes(&scenario, &first) as f64
+        })
+        .collect();
+    let mean = counts.iter().sum::<f64>() / seeds as f64;
+    [mean, counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / (seeds - 1) as f64]
+}
+
+// The mean of n binomial counts has a deviation of sqrt(variance / n), their variance one of about variance sqrt(2 / n): five of each.
+#[test]
+fn what_ecmp_chooses_is_as_uneven_as_independent_draws_and_no_more() {
+    let text = |flows: &str| format!("duration = \"1s\"\necmp = true\n{}{flows}", graph(TREE));
+    let binomial = |found: [f64; 2], draws: f64, seeds: f64| {
+        let (mean, variance) = (draws / 4.0, draws * 3.0 / 16.0);
+        assert!((found[0] - mean).abs() < 5.0 * (variance / seeds).sqrt(), "{found:?} of {mean}");
+        assert!((found[1] / variance - 1.0).abs() < 5.0 * (2.0 / seeds).sqrt(), "{found:?} of {variance}");
+    };
+    let of_flows = |scenario: &Scenario, first: &dyn Fn(&[Hop]) -> bool| {
+        scenario.flows.iter().filter(|flow| first(&flow.path)).count()
+    };
+    binomial(passes_of_a_core(400, of_flows, &text(&flows(100, "g-h0", "g-h4"))), 100.0, 400.0);
+    // Each connection of a flow has one of 32 paths that were drawn.
+    let of_connections = |scenario: &Scenario, first: &dyn Fn(&[Hop]) -> bool| {
+        let flow = &scenario.flows[0];
+        assert_eq!(flow.others.len(), 31);
+        flow.others.iter().map(|[there, _]| there).chain([&flow.path]).filter(|path| first(path)).count()
+    };
+    let one = flows(1, "g-h0", "g-h4").replace("\"ftp\"", "\"transfers\"\nbytes = \"1kB\"\nevery = \"1s\"");
+    binomial(passes_of_a_core(400, of_connections, &text(&one)), 32.0, 400.0);
+}
+
 #[test]
 fn a_path_chosen_by_ecmp_is_as_short_as_the_first() {
     let text = |ecmp: bool| {
