@@ -68,6 +68,14 @@ impl Lab {
             }
             self.ip(namespace, &["link", "set", device, "up"]);
         }
+        // The kernel reports the carrier a moment later, on a busy machine much later. Until then it sends nothing.
+        for (namespace, device, _) in [a, b] {
+            let end = Instant::now() + PATIENCE;
+            while !self.ip(namespace, &["-o", "link", "show", "dev", device]).contains(" state UP ") {
+                assert!(Instant::now() < end, "{device} in {namespace} has no carrier");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
     }
 
     /// `ip -n NAMESPACE ARGS`; gives its output.

@@ -153,7 +153,7 @@ fn frames_of_all_lengths_arrive_as_they_were_once_and_in_order_over_links_that_l
     });
     let channels = udp("one", "eth1", "192.168.2.1:51900") + &udp("two", "eth2", "192.168.3.1:51900");
     // Deadlines that no slow machine misses.
-    let mode = "mode = \"reliable\"\nresend_within = \"30s\"\nreorder_deadline = \"60s\"";
+    let mode = "mode = \"reliable\"\nqueue_limit = \"10s\"\nbuffer = \"drop-tail\"\nresend_within = \"30s\"\nreorder_deadline = \"60s\"";
     let (west, east) = wire.start(mode, &channels, 2);
     let (mut left, mut right) = (open(lab, "left", ENVELOPE), open(lab, "right", ENVELOPE));
     for (way, sockets) in [("eastward", [0, 1]), ("westward", [1, 0])] {

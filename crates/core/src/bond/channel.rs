@@ -119,7 +119,7 @@ impl Channel {
 
     /// The peer told of our frames, on this channel or `around` it: their pace follows the law, if there is one. `false`: of some that were never sent.
     pub(super) fn on_feedback(&mut self, now: Time, feedback: &Feedback, around: bool) -> bool {
-        let told = self.path.on_feedback(now, feedback, around);
+        let told = self.path.on_feedback(now, feedback, around, self.config.framing);
         self.stats.rtt = self.path.rtt();
         self.follow_law(now);
         told

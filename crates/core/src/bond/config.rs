@@ -253,6 +253,9 @@ pub struct Config {
     /// Mode `reliable` with surplus round robin: whether the rate of each channel that has none is measured, and the channel paced by that
     /// ([`probe`](crate::congestion::probe)), unless [`congestion`](Config::congestion) names a law. Default false; in [`Config::usual`] true.
     pub measure_rates: bool,
+    /// Mode `reliable` with surplus round robin: whether channels whose rates are all given go by their paces, each packet by the one that will have sent
+    /// it first. Else they go in turn, and all wait for the one whose turn it is. Default false; in [`Config::usual`] true.
+    pub by_pace: bool,
     /// Mode `reliable`: whether a channel that delays a download by more than it adds carries data only while the others are not enough. It is known
     /// for channels with a rate, configured or measured. Default false; in [`Config::usual`] true.
     pub reserve: bool,
@@ -322,6 +325,7 @@ impl Default for Config {
             feedback: false,
             congestion: None,
             measure_rates: false,
+            by_pace: false,
             reserve: false,
             metered: List::default(),
             sparse: false,
@@ -402,6 +406,7 @@ pub const OPTIONS: Table<Config> = Table(&[
     option!(feedback: Kind::Flag, "whether frames are counted on each channel and the peer tells which arrived", file "feedback", since 4),
     option!(congestion: Kind::Choice(&LAWS), "the law by which each channel's frames are limited to what its path carries", file "congestion", since 4),
     option!(measure_rates: Kind::Flag, "mode reliable: whether the rates of channels that have none are measured", file "measure_rates", since 4),
+    option!(by_pace: Kind::Flag, "mode reliable: whether channels whose rates are all given go by their paces, rather than in turn", since 4),
     option!(reserve: Kind::Flag, "mode reliable: whether a channel that delays a download by more than it adds carries data only while the others are not enough", file "reserve", since 4),
     option!(metered: Kind::Text(|text| text.parse::<List<Name>>().map(drop)), "channels that carry data only while no other one works, because that costs money", file "metered", since 4),
     option!(sparse: Kind::Flag, "mode reliable: whether flows that send little and steadily go before others, by the channel that brings them first", file "sparse", since 4),
@@ -531,6 +536,7 @@ impl Config {
         Config {
             mode: Mode::USUAL,
             measure_rates: true,
+            by_pace: true,
             reserve: true,
             sparse: true,
             silent_after: Span::from_millis(300),

@@ -1,12 +1,12 @@
 //! Which channel carries the next packet.
 //!
 //! A causal discipline and the best channels choose when a packet leaves: it waits in the host queue until the channel
-//! that is next may send, and no other is taken in its place. A policy chooses when a packet comes ([`Policed`]). The
+//! that is next may send, and no other is taken in its place. By their paces the channels choose without such waits. A policy chooses when a packet comes ([`Policed`]). The
 //! stripe chooses by a discipline that it shares with the peer (`striped.rs`).
 
 use super::channel::{Channel, Channels, bit, each};
-use super::class::ClassMode;
-use super::config::{Config, ConfigError, Scheduler};
+use super::class::{ClassConfig, ClassMode};
+use super::config::{Config, ConfigError, Mode, Scheduler};
 use super::policy::Policed;
 use super::preset::{Distribution, Preset};
 use super::share::{self, Member, Share};
@@ -22,7 +22,8 @@ use alloc::vec::Vec;
 pub(super) enum Distribute<P> {
     /// A discipline over the usable channels; `None` without any.
     Discipline(Option<Share>),
-    /// The channels' paces, where a law finds their rates: of those that may send, the one that has sent a packet first, and a wait on the way counts.
+    /// The channels' paces, where a law finds their rates or all are given ([`Config::by_pace`]): of those that may send, the one that has sent a packet
+    /// first, and a wait on the way counts.
     Pace,
     /// The usable channels, the best priority first.
     Best(Vec<ChannelId>),
@@ -79,7 +80,7 @@ impl<P: Packet> Distribute<P> {
         rng: &mut Rng,
     ) {
         if matches!(self, Distribute::Discipline(_) | Distribute::Pace) {
-            let by_pace = share::by_pace(members) || Self::has_confined(config) && share::have_paces(members);
+            let by_pace = share::by_pace(members) || Self::lets_pace(config) && share::have_paces(members);
             match self {
                 Distribute::Discipline(_) if by_pace => *self = Distribute::Pace,
                 Distribute::Pace if !by_pace => *self = Distribute::Discipline(None),
@@ -104,14 +105,17 @@ impl<P: Packet> Distribute<P> {
         }
     }
 
+    /// Whether channels whose rates are all known go by their paces, rather than by a discipline that waits for one of them.
+    fn lets_pace(config: &Config) -> bool {
+        config.scheduler == Scheduler::Srr
+            && (config.by_pace && config.mode == Mode::Reliable || Self::has_confined(config))
+    }
+
     /// Whether classes take some of what channels carry, as those of one channel at a time and of copies do too: a discipline that waits for one of them would leave the others idle.
     fn has_confined(config: &Config) -> bool {
-        config.scheduler == Scheduler::Srr
-            && config
-                .classes
-                .0
-                .iter()
-                .any(|class| class.chooses() || matches!(class.mode, ClassMode::Backup | ClassMode::Duplicate))
+        let confines =
+            |class: &ClassConfig| class.chooses() || matches!(class.mode, ClassMode::Backup | ClassMode::Duplicate);
+        config.classes.0.iter().any(confines)
     }
 
     /// The channels for the next packet, at most `copies` of them; `None` where it has to wait.

@@ -80,6 +80,8 @@ pub(crate) struct Report {
     pub(crate) in_flight: Bytes,
     /// Bytes that arrived.
     pub(crate) delivered: Bytes,
+    /// The longest frame of those.
+    pub(crate) longest: u64,
     /// Bytes that are lost, and the highest number of them.
     pub(crate) lost: Bytes,
     pub(crate) lost_up_to: Option<u64>,
@@ -320,6 +322,7 @@ impl Flight {
         self.delivered_packets += 1;
         self.loss -= self.loss >> 8;
         report.delivered += Bytes::new(bytes);
+        report.longest = report.longest.max(bytes);
         true
     }
 

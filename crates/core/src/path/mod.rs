@@ -311,9 +311,10 @@ impl Path {
     }
 
     /// The peer tells of our frames, on this path or, if `around`, on another one. `false`: of some that were never sent.
-    pub(crate) fn on_feedback(&mut self, now: Time, feedback: &Feedback, around: bool) -> bool {
+    pub(crate) fn on_feedback(&mut self, now: Time, feedback: &Feedback, around: bool, framing: usize) -> bool {
         let Some(flight) = &mut self.flight else { return false };
         let Some(mut report) = flight.on_feedback(now, feedback) else { return false };
+        self.mtu.on_arrived(now, (report.longest as usize).saturating_sub(framing));
         if report.waited.is_some() {
             self.recent = flight.latest();
             self.waited = report.waited.map(|waited| (now, waited));

@@ -18,7 +18,9 @@
 //! and `least` are probed together. A round in which the smaller one passes and the larger one does not is a doubt, and is
 //! followed by another round. Congestion loses both alike, so rounds in which nothing or the larger one passes tell of none. A
 //! round is paid for with [`ROUND`] large frames. Where these come fast, rounds follow each other in the set time; what
-//! remains is kept for the moment when they stop to come, as those of a transport do that has fallen into the hole.
+//! remains is kept for the moment when they stop to come, as those of a transport do that has fallen into the hole. Where the
+//! peer tells which frames arrived, a frame as long as any since the last round, or since the last such frame, says what a round would:
+//! the next one comes the set time after it. So rounds begin when such frames do not arrive any more.
 //!
 //! Probes of the size in use that are lost while nothing at all arrives tell of an outage, or of a peer that is not there yet, and
 //! of no size.
@@ -101,6 +103,8 @@ pub(crate) struct Pmtu {
     /// Large frames that no round was made for yet, up to two rounds' worth, and when the newest of them went.
     large: u32,
     newest: Option<Time>,
+    /// The longest frame that went since the last round, or since one as long arrived.
+    longest: usize,
 }
 
 impl Pmtu {
@@ -124,6 +128,7 @@ impl Pmtu {
             last_round: now,
             large: 0,
             newest: None,
+            longest: 0,
         }
     }
 
@@ -148,6 +153,17 @@ impl Pmtu {
         if size > self.least {
             self.large = (self.large + 1).min(2 * ROUND);
             self.newest = Some(now);
+            if size <= self.current {
+                self.longest = self.longest.max(size);
+            }
+        }
+    }
+
+    /// The peer told that a data frame of `size` bytes, outer IP header included, arrived.
+    #[inline]
+    pub(crate) fn on_arrived(&mut self, now: Time, size: usize) {
+        if size > self.least && size >= self.longest && self.doubts == 0 && self.round.is_none() {
+            (self.last_round, self.longest) = (now, 0);
         }
     }
 
@@ -189,7 +205,7 @@ impl Pmtu {
             self.large = self.large.saturating_sub(ROUND);
             self.newest = None;
         }
-        self.last_round = now;
+        (self.last_round, self.longest) = (now, 0);
         let round = Round { token, size: self.current, sent: now, small: None };
         self.round = Some(round);
         Some([(token, round.size), (round.small_token(), self.least)])
@@ -508,6 +524,32 @@ mod tests {
         let mut idle = Pmtu::new(Time::ZERO, 1500);
         (0..1000).for_each(|ms| idle.on_sent(Time::from_millis(ms), LEAST));
         assert_eq!(idle.poll_round(Time::from_millis(99_000), 1, every), None);
+    }
+
+    /// Frames of two lengths, one a millisecond, of which the peer tells 20 ms later; from the second second on the longer ones are lost.
+    #[test]
+    fn while_frames_as_long_as_any_arrive_no_round_is_needed_and_when_they_do_not_one_follows_at_once() {
+        let every = Span::from_millis(100);
+        let mut pmtu = Pmtu::new(Time::ZERO, 1500);
+        let length = |ms: u64| if ms % 4 == 0 { 1460 } else { 1440 };
+        let mut fell = None;
+        for ms in 0..3_000u64 {
+            let now = Time::from_millis(ms);
+            pmtu.on_sent(now, length(ms));
+            if ms >= 20 && (length(ms - 20) == 1440 || ms - 20 < 1_000) {
+                pmtu.on_arrived(now, length(ms - 20));
+            }
+            // The smaller probe of a round passes.
+            if let Some([_, (token, size)]) = pmtu.poll_round(now, ms as u32, every) {
+                assert!(ms > 1_000, "a round after {ms} ms");
+                pmtu.on_answer(now, token, size);
+            }
+            if pmtu.current() < 1500 {
+                fell.get_or_insert(ms);
+            }
+        }
+        // The last one that arrives is told of after 1016 ms; four rounds.
+        assert!(fell.is_some_and(|ms| (1_116..1_300).contains(&ms)), "{fell:?}");
     }
 
     #[test]

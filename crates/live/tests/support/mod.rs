@@ -10,6 +10,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::os::fd::AsFd;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 /// Some namespaces, of names that no other test and no other process has.
 pub struct Lab {
@@ -53,6 +54,14 @@ impl Lab {
             ip(&["-n", namespace, "link", "set", device, "addrgenmode", "none"]);
             ip(&["-n", namespace, "link", "set", device, "up"]);
         }
+        // The kernel reports the carrier a moment later, on a busy machine much later. Until then it sends nothing.
+        for (namespace, device) in [(&na, a.1), (&nb, b.1)] {
+            let end = Instant::now() + Duration::from_secs(60);
+            while !is_running(namespace, device) {
+                assert!(Instant::now() < end, "{device} in {namespace} has no carrier");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
     }
 
     /// `ip -n NAMESPACE ARGS`.
@@ -88,7 +97,14 @@ impl Drop for Lab {
     }
 }
 
-fn ip(args: &[&str]) {
+/// Whether a device is up and has a carrier.
+fn is_running(namespace: &str, device: &str) -> bool {
+    ip(&["-n", namespace, "-o", "link", "show", "dev", device]).contains(" state UP ")
+}
+
+/// What `ip ARGS` prints.
+fn ip(args: &[&str]) -> String {
     let output = Command::new("ip").args(args).output().expect("the `ip` command (package iproute2)");
     assert!(output.status.success(), "ip {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }

@@ -1,8 +1,8 @@
 //! Links whose rate changes while more is sent than they carry, and a bond that is told of no rate.
 
-use crate::common::{UDP, bonded, channel, constant, over_bond};
-use fairspan_core::bond::Config;
-use fairspan_core::link::{Capacity, Limit, Profile, Series};
+use crate::common::{UDP, bonded, channel, constant, download, over_bond};
+use fairspan_core::bond::{Compression, Config};
+use fairspan_core::link::{Capacity, Limit, Loss, Profile, Series};
 use fairspan_core::units::{Rate, Span};
 use fairspan_sim::results::Results;
 use fairspan_sim::world::World;
@@ -66,6 +66,33 @@ fn two_seconds_after_a_link_became_four_times_slower_or_faster_all_are_full() {
             "{name:?}: a link that became slower was taken for one that failed"
         );
     }
+}
+
+/// Rates are given, but the links jitter and lose: what goes again on one of them takes of its pace.
+#[test]
+fn of_links_whose_rates_are_given_none_waits_for_another() {
+    let [by_pace, in_turn] = [true, false].map(|by_pace| {
+        let goodputs = [1, 2, 3].map(|seed| {
+            let channels = [(40, 35, 8, 0.0), (100, 50, 25, 0.01)].map(|(rate, delay, jitter, loss)| {
+                let mut profile = Profile::new(Rate::from_mbit(rate), Span::from_millis(delay));
+                (profile.jitter, profile.loss) = (Span::from_millis(jitter), Loss::Independent(loss));
+                profile.queue = Limit::Packets(1000);
+                let mut settings = channel(58);
+                settings.rate = Some(Rate::from_mbit(rate));
+                (settings, [profile.clone(), profile])
+            });
+            let mut config = Config::usual();
+            config.confirm_mtu = Span::from_millis(100);
+            (config.by_pace, config.parity, config.compress_headers) = (by_pace, true, Compression::Auto);
+            let mut scenario = bonded(config, channels);
+            scenario.seed = seed;
+            (scenario.warm_up, scenario.duration) = (Span::from_secs(5), Span::from_secs(15));
+            scenario.flows.push(download([2_000, 15_000]));
+            World::new(&scenario).unwrap().finish().unwrap().flows[0].goodput / 1e6
+        });
+        goodputs.iter().sum::<f64>() / 3.0
+    });
+    assert!(by_pace >= 1.03 * in_turn, "{by_pace:.1} and {in_turn:.1} Mbit/s");
 }
 
 /// The peer hears nothing of them and says little itself, which is no silence.
