@@ -293,6 +293,12 @@ impl Path {
         (idle && needed && self.echoes == 0 && self.rtt.is_some()).then_some(Time::ZERO)
     }
 
+    /// Whether trains are still to tell the path's rate.
+    pub(crate) fn finds_rate(&self) -> bool {
+        self.train.as_ref().is_some_and(|train| !train.is_done())
+            && self.control.as_ref().is_some_and(|control| !control.is_alone())
+    }
+
     /// A train is over, or the next one leaves, of frames of `bytes` on the wire with this token: how many frames it has, and the rate
     /// of the path, if that is known now.
     pub(crate) fn on_train_timeout(&mut self, now: Time, token: u32, bytes: usize) -> (u16, Option<Rate>) {

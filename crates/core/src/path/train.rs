@@ -82,6 +82,11 @@ impl Train {
         !self.done && self.away.is_none()
     }
 
+    /// Whether no more trains go.
+    pub fn is_done(&self) -> bool {
+        self.done
+    }
+
     /// A train leaves, of frames of `bytes` with this token: how many frames it has.
     pub fn leave(&mut self, now: Time, token: u32, bytes: usize) -> u16 {
         let frames = self.frames;

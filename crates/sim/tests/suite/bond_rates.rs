@@ -95,6 +95,30 @@ fn of_links_whose_rates_are_given_none_waits_for_another() {
     assert!(by_pace >= 1.03 * in_turn, "{by_pace:.1} and {in_turn:.1} Mbit/s");
 }
 
+/// What is held for the delay that packets usually have is held so from the first packet on. A delay that grew in the midst of a connection's
+/// start would end it, far below what the links carry.
+#[test]
+fn a_connection_that_begins_while_rates_are_still_measured_finds_what_the_links_carry() {
+    let after = |start: u64| {
+        let goodputs = [1, 2, 3].map(|seed| {
+            let channels = [(40, 35, 8), (100, 50, 25)].map(|(rate, delay, jitter)| {
+                let mut profile = Profile::new(Rate::from_mbit(rate), Span::from_millis(delay));
+                (profile.jitter, profile.queue) = (Span::from_millis(jitter), Limit::Packets(1000));
+                (channel(58), [profile.clone(), profile])
+            });
+            let mut scenario = bonded(Config::usual(), channels);
+            scenario.seed = seed;
+            (scenario.warm_up, scenario.duration) =
+                (Span::from_millis(start + 2_500), Span::from_millis(start + 5_000));
+            scenario.flows.push(download([start, start + 5_000]));
+            World::new(&scenario).unwrap().finish().unwrap().flows[0].goodput / 1e6
+        });
+        goodputs.iter().sum::<f64>() / 3.0
+    };
+    let [soon, late] = [1_000, 5_000].map(after);
+    assert!(soon >= 0.25 * late, "{soon:.1} and {late:.1} Mbit/s");
+}
+
 /// The peer hears nothing of them and says little itself, which is no silence.
 #[test]
 fn packets_that_are_too_long_for_the_bond_take_no_channel_out_of_use() {
