@@ -30,7 +30,7 @@ const RULES: &[Rule] = &[
     Rule {
         package: "fairspan-sim",
         siblings: &["fairspan-core"],
-        others: Some(&["libm", "serde", "thiserror", "toml"]),
+        others: Some(&["libm", "roxmltree", "serde", "thiserror", "toml"]),
     },
     Rule {
         package: "fairspan-trace",

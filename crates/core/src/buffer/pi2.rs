@@ -28,7 +28,7 @@
 //! Departures: the native ramp of L4S is a step by default (`ramp` of 0, the threshold 1 ms, as in Linux); the RFC's example is
 //! `threshold=800us,ramp=400us`. The controller goes by the longer of both queues' delays, as in Linux: an L4S queue that nobody can bring
 //! down is overload too, also where nothing Classic waits. There is no timer: what its updates would have done is done when the next packet comes or goes, from when
-//! the first packets came; a likelihood above one is one, so that counts do not grow for ever; of a longer pause the last [`MOST_UPDATES`] count.
+//! the first packets came; a likelihood above one is one, so that counts do not grow for ever; of a longer time in which one packet stays the first, the last [`MOST_UPDATES`] count.
 //! Worked example (defaults; Tupdate 15 ms, alpha 0.15/s, beta 3/s): p' = 0, the delay 0, then 25 ms at an update: p' = 0.15 * 0.010 + 3 * 0.025 = 0.0765,
 //! so p_CL = 0.153 and p_C = 0.00585. At the next update with 25 ms again, p' = 0.078.
 //! Cost: O(1), and an update each 15 ms. Invariants: p' is from 0 to 1; below overload no L4S packet is dropped but by a full buffer.
@@ -60,7 +60,12 @@ pub struct Pi2Config {
 }
 
 const TIME: Kind = Kind::Span(Span::from_micros(1), Span::from_secs(60), None);
-static TARGET: OptionSpec = OptionSpec::new("target", TIME, "wait that is held, of what is Classic");
+/// A target is also how often there is an update: a shorter one would cost more than it tells.
+static TARGET: OptionSpec = OptionSpec::new(
+    "target",
+    Kind::Span(Span::from_micros(100), Span::from_secs(60), None),
+    "wait that is held, of what is Classic",
+);
 static RTT: OptionSpec = OptionSpec::new(
     "rtt",
     Kind::Span(Span::from_millis(1), Span::from_secs(60), None),
@@ -147,11 +152,25 @@ impl Pi2 {
     /// have come since, came at `heads`.
     pub(crate) fn on_time(&mut self, now: Time, heads: [Option<Time>; 2]) {
         let missed = now.since(self.updated).as_nanos() / self.every.as_nanos().max(1);
+        if heads == [None; 2] {
+            self.pause(missed);
+            return;
+        }
         self.updated += self.every.times(missed.saturating_sub(MOST_UPDATES));
         for _ in 0..missed.min(MOST_UPDATES) {
             self.updated += self.every;
             let delay = heads.iter().flatten().map(|came| self.updated.since(*came)).max();
             self.update(delay.unwrap_or(Span::ZERO));
+        }
+    }
+
+    /// So many updates in one, while nothing waits: each goes down as far as the one before, and none below nothing.
+    fn pause(&mut self, updates: u64) {
+        if updates > 0 {
+            self.update(Span::ZERO);
+            let step = self.alpha * self.config.target.as_secs_f64();
+            self.base = (self.base - step * (updates - 1) as f64).max(0.0);
+            self.updated += self.every.times(updates);
         }
     }
 
@@ -287,7 +306,20 @@ mod tests {
         late.on_time(Time::from_millis(309), heads);
         assert!(near(late.base, prompt.base) && late.base > 0.9, "{} {}", late.base, prompt.base);
         assert_eq!(late.updated, prompt.updated);
-        // After a pause of an hour too it is no further than its last thousand updates.
+        // With nothing that waits a pause is made up for at once, however long it was.
+        let mut paused = late.clone();
+        for n in 21..=400 {
+            prompt.on_time(Time::from_millis(15 * n), [None, None]);
+            paused.on_time(Time::from_millis(15 * n), [None, None]);
+        }
+        let mut whole = late.clone();
+        whole.on_time(Time::from_millis(6000), [None, None]);
+        assert!(
+            near(whole.base, paused.base) && near(whole.base, prompt.base) && whole.base < late.base,
+            "{}",
+            whole.base
+        );
+        assert_eq!(whole.updated, paused.updated);
         late.on_time(Time::from_millis(3_600_000), [None, None]);
         assert!(near(late.base, 0.0));
         assert_eq!(late.updated, Time::from_millis(3_600_000));
@@ -328,6 +360,17 @@ mod tests {
         }
         // The greater of both probabilities counts.
         assert_eq!(hits(&mut Pi2 { base: 0.3, ..Pi2::new(ramp) }, 100, &leaving(900, 40, true)), (60, 0));
+    }
+
+    // 100 us: a target that is as often updated. In 200 s nothing waits; of p' = 0.5, alpha 100 us = 10^-7 goes in each of 2,000,000 updates.
+    #[test]
+    fn a_short_target_is_updated_as_often_and_a_long_pause_counts_whole() {
+        let mut short = Pi2 { base: 0.5, ..Pi2::new(Pi2Config { target: Span::from_micros(100), ..Pi2Config::PLAIN }) };
+        assert!((short.alpha - 0.001).abs() < 1e-12, "{}", short.alpha);
+        short.on_time(Time::from_millis(200_000), [None, None]);
+        assert!((short.base - 0.3).abs() < 1e-6, "{}", short.base);
+        assert!("pi2:target=99us".parse::<crate::buffer::PolicyConfig>().is_err());
+        assert!("pi2:target=100us".parse::<crate::buffer::PolicyConfig>().is_ok());
     }
 
     #[test]

@@ -86,6 +86,11 @@ macro_rules! laws {
         impl Algorithm {
             /// What may be written for one, as a message says it.
             pub const EXPECTED: &'static str = offer!($($name),*);
+
+            /// Whether it answers each mark with a little, in proportion to how many there are (RFC 9330, section 3: scalable), and a loss with much more.
+            pub fn is_scalable(self) -> bool {
+                matches!(self, Algorithm::Dctcp | Algorithm::Prague)
+            }
         }
 
         /// The state of whichever law a [`Config`] names. A large state lies elsewhere: who has Reno, or does not send at all, pays for no other.

@@ -5,7 +5,8 @@
 //! lost are not sent again: what they carried is others' business. Where nothing is told for a retransmission timeout (RFC 6298),
 //! all that is under way is given up, so that a path whose reports are lost does not stop for ever.
 //!
-//! Losses and marks of one window are one sign ([`Episode`]). Cost: the law's, once a frame and once a report. Invariant: a
+//! Losses and marks of one window are one sign ([`Episode`]; RFC 3168, 6.1.2). A scalable law answers a loss also where a mark of the same window came
+//! first (RFC 8257, 3.5; RFC 9331, 4.3), since what it did for that was little. Cost: the law's, once a frame and once a report. Invariant: a
 //! timeout is set whenever something is under way.
 
 use super::flight::Report;
@@ -26,6 +27,8 @@ const MOST_TIMEOUT: Span = Span::from_secs(3);
 pub(crate) struct Control {
     law: AnyLaw,
     episode: Episode,
+    /// The last one that a loss began, of a scalable law.
+    losses: Option<Episode>,
     rtt: Rtt,
     last_sent: Time,
     /// When all that is under way is given up.
@@ -61,6 +64,7 @@ impl Control {
         Control {
             law: AnyLaw::new(&config),
             episode: Episode::default(),
+            losses: algorithm.is_scalable().then(Episode::default),
             rtt: Rtt::new(&rtt),
             last_sent: Time::ZERO,
             due: None,
@@ -163,7 +167,7 @@ impl Control {
             exact: true,
         };
         if let Some(lost) = report.lost_up_to {
-            let begins = self.episode.begins(lost, next);
+            let begins = self.begins_by_loss(lost, next);
             self.law.on_lost(&congested(report.lost, begins));
         }
         if report.marked > 0 {
@@ -193,6 +197,17 @@ impl Control {
         self.due = (in_flight > Bytes::ZERO).then(|| now + self.patience());
     }
 
+    /// The frame at `position` is lost: whether an episode begins.
+    fn begins_by_loss(&mut self, position: u64, next: u64) -> bool {
+        if let Some(losses) = &mut self.losses
+            && losses.begins(position, next)
+        {
+            self.episode = *losses;
+            return true;
+        }
+        self.episode.begins(position, next)
+    }
+
     /// When [`Control::on_timeout`] is due.
     #[inline]
     pub(crate) fn timeout(&self) -> Option<Time> {
@@ -202,7 +217,7 @@ impl Control {
     /// Nothing was told for too long: `lost` bytes were under way and are given up.
     pub(crate) fn on_timeout(&mut self, now: Time, lost: Bytes, next: u64) {
         self.due = None;
-        let begins = self.episode.begins(next.saturating_sub(1), next);
+        let begins = self.begins_by_loss(next.saturating_sub(1), next);
         self.law.on_timeout(&Congested {
             now,
             bytes: lost,
@@ -272,6 +287,47 @@ mod tests {
             let closes = !matches!(algorithm, Algorithm::Delay | Algorithm::Probe | Algorithm::Bbr);
             assert_eq!(less < more, closes, "{}: {less} after {more}", algorithm.word());
         }
+    }
+
+    /// The window after a mark, then a loss of the same window, then another one, and then one of the window before the first loss was answered.
+    fn marked_and_lost(algorithm: Algorithm) -> [u64; 4] {
+        let mut control = Control::new(algorithm, 1000);
+        let mut next = 1;
+        for round in 1..=5 {
+            let sent = fill(&mut control, MS(50 * round), &mut next, 0);
+            control.on_report(MS(50 * (round + 1)), &report(sent, sent, next - 1), Bytes::ZERO, next);
+        }
+        let first = next;
+        fill(&mut control, MS(300), &mut next, 0);
+        let room = |control: &Control| (0..).find(|frames| !control.has_room(Bytes::new(frames * 1000))).unwrap();
+        let mut told = |report: Report| {
+            control.on_report(MS(350), &report, Bytes::new(1000), next);
+            room(&control)
+        };
+        let lost = |position| Report {
+            lost: FRAME,
+            lost_up_to: Some(position),
+            in_flight: Bytes::new(20_000),
+            ..Report::default()
+        };
+        let mark = Report { marked: 1, packets: 1, ..report(20, 1, first) };
+        [
+            told(Report { delivered: Bytes::new(1000), ..mark }),
+            told(lost(first + 1)),
+            told(lost(first + 2)),
+            told(lost(first)),
+        ]
+    }
+
+    #[test]
+    fn a_loss_in_the_window_of_a_mark_is_answered_once_by_scalable_laws_and_by_others_with_the_mark() {
+        for &algorithm in Algorithm::ALL {
+            let [mark, loss, second, earlier] = marked_and_lost(algorithm);
+            let answered = algorithm.is_scalable();
+            assert_eq!(loss < mark, answered, "{}: {mark}, then {loss}", algorithm.word());
+            assert_eq!((second, earlier), (loss, loss), "{}", algorithm.word());
+        }
+        assert!(Algorithm::Prague.is_scalable() && Algorithm::Dctcp.is_scalable() && !Algorithm::Cubic.is_scalable());
     }
 
     #[test]

@@ -531,7 +531,7 @@ mod tests {
     fn while_frames_as_long_as_any_arrive_no_round_is_needed_and_when_they_do_not_one_follows_at_once() {
         let every = Span::from_millis(100);
         let mut pmtu = Pmtu::new(Time::ZERO, 1500);
-        let length = |ms: u64| if ms % 4 == 0 { 1460 } else { 1440 };
+        let length = |ms: u64| if ms.is_multiple_of(4) { 1460 } else { 1440 };
         let mut fell = None;
         for ms in 0..3_000u64 {
             let now = Time::from_millis(ms);

@@ -238,20 +238,9 @@ mod tests {
     }
 
     fn medium(access: Access, members: u32, turnaround: u64, gap: u64, turn: Limit) -> Medium {
-        Medium {
-            access,
-            turnaround: Span::from_micros(turnaround),
-            gap: Span::from_micros(gap),
-            turn,
-            members: (0..members).map(|number| 10 * number).collect(),
-            asking: VecDeque::new(),
-            holder: None,
-            last: None,
-            free: Time::ZERO,
-            gone: (0, 0),
-            silent: Time::ZERO,
-            measured: MediumMeter::default(),
-        }
+        let (turnaround, gap) = (Span::from_micros(turnaround), Span::from_micros(gap));
+        let model = model::Medium { name: "m".into(), access, turnaround, gap, turn };
+        Medium::new(&model, (0..members).map(|number| 10 * number).collect())
     }
 
     fn us(micros: u64) -> Time {

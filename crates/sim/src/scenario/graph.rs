@@ -6,6 +6,7 @@
 //! | dragonfly | Kim, Dally, Scott, Abts, ISCA 2008: groups of fully meshed routers, and one link between any two groups |
 //! | random | connected, without loops or double links, as many links as the degree says on average |
 //! | dumbbell, star, ring of rings | |
+//! | GraphML | a file, see [`graphml`] |
 //!
 //! Names begin with the graph's own: `G-h0` is a host, `G-s0` a switch, `G-e0`, `G-a0` and `G-c0` an edge, aggregation and core switch of a
 //! fat tree, `G-l0` and `G-r0` the hosts of a dumbbell. A link is called after its ends, `G-h0:e0`. What a graph would have is counted
@@ -13,6 +14,7 @@
 
 use super::error::Problem;
 use super::form::{Defaults, Errors, Form};
+use super::graphml;
 use super::link::{self, Direction};
 use super::names::Pattern;
 use super::store::Store;
@@ -20,14 +22,15 @@ use super::topology::{MOST, Topology, register};
 use crate::model::{HostCost, Node};
 use fairspan_core::rng::Rng;
 
-/// Shapes by their names in files.
-const SHAPES: [(&str, Shape); 6] = [
-    ("star", Shape::Star),
-    ("dumbbell", Shape::Dumbbell),
-    ("fat-tree", Shape::FatTree),
-    ("dragonfly", Shape::Dragonfly),
-    ("ring-of-rings", Shape::RingOfRings),
-    ("random", Shape::Random),
+/// Shapes by their names in scenarios; `None`: a file has it.
+const SHAPES: [(&str, Option<Shape>); 7] = [
+    ("star", Some(Shape::Star)),
+    ("dumbbell", Some(Shape::Dumbbell)),
+    ("fat-tree", Some(Shape::FatTree)),
+    ("dragonfly", Some(Shape::Dragonfly)),
+    ("ring-of-rings", Some(Shape::RingOfRings)),
+    ("random", Some(Shape::Random)),
+    ("graphml", None),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -301,6 +304,10 @@ pub(super) fn read<'a>(
     }
     let Some(shape) = form.choice("shape", &SHAPES, errors) else {
         form.forgive();
+        return;
+    };
+    let Some(shape) = shape else {
+        graphml::read(topology, name, form, store, errors);
         return;
     };
     let plan = Plan::read(shape, form, errors);

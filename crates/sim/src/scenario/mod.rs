@@ -9,6 +9,7 @@ mod file;
 mod flow;
 mod form;
 mod graph;
+mod graphml;
 mod link;
 mod medium;
 mod metric;

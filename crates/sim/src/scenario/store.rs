@@ -21,7 +21,9 @@ impl Store {
         files: &mut dyn FnMut(&str) -> Result<Vec<u8>, String>,
     ) {
         let mut names = Vec::new();
-        for entry in root.entries.iter().filter(|entry| matches!(entry.key.as_str(), "link" | "flow" | "defaults")) {
+        for entry in
+            root.entries.iter().filter(|entry| matches!(entry.key.as_str(), "link" | "flow" | "graph" | "defaults"))
+        {
             collect(&entry.value, &mut names);
         }
         for (path, value) in swept {

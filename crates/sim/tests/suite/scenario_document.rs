@@ -14,6 +14,10 @@ fn files(name: &str) -> Result<Vec<u8>, String> {
     match name {
         "cell.trace" => Ok(b"1\n3\n".to_vec()),
         "walk.csv" => Ok(b"t,wifi\n0,5\n1,9\n".to_vec()),
+        "abilene.graphml" => {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/workloads").join(name);
+            fs::read(path).map_err(|error| error.to_string())
+        }
         "packets.csv" => Ok(b"0,100\n0.5,1500\n".to_vec()),
         _ => Err(format!("{name} is not in this test")),
     }
@@ -49,13 +53,14 @@ const KINDS: [(&str, &str); 12] = [
 ];
 
 /// The shapes of graphs, with what each needs.
-const GRAPHS: [&str; 6] = [
+const GRAPHS: [&str; 7] = [
     "\"star\"\nhosts = 2",
     "\"dumbbell\"\nhosts = 2",
     "\"fat-tree\"\nk = 4",
     "\"dragonfly\"\nswitches = 2\nglobal = 1",
     "\"ring-of-rings\"\nrings = 3\nswitches = 3",
     "\"random\"\nswitches = 6\ndegree = 3",
+    "\"graphml\"\nfile = \"abilene.graphml\"",
 ];
 
 const TOP: &str = "duration = \"10s\"\n";

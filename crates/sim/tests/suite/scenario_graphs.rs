@@ -82,6 +82,45 @@ fn without_ecmp_flows_between_two_pods_take_one_path_and_with_it_all_equally_oft
     assert_eq!(paths(&scenario(&text(true))), cores, "the same seed, the same paths");
 }
 
+/// Mean and variance of how often one of four core switches is passed, over so many seeds.
+fn passes_of_a_core(seeds: u64, passes: impl Fn(&Scenario, &dyn Fn(&[Hop]) -> bool) -> usize, text: &str) -> [f64; 2] {
+    let counts: Vec<f64> = (1..=seeds)
+        .map(|seed| {
+            let scenario = scenario(&format!("seed = {seed}\n{text}"));
+            let first = |path: &[Hop]| match path {
+                [_, _, Hop::Link(up), ..] => scenario.nodes[scenario.links[*up as usize].to as usize].name == "g-c0",
+                _ => panic!("six hops between pods: {path:?}"),
+            };
+            passes(&scenario, &first) as f64
+        })
+        .collect();
+    let mean = counts.iter().sum::<f64>() / seeds as f64;
+    [mean, counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / (seeds - 1) as f64]
+}
+
+// The mean of n binomial counts has a deviation of sqrt(variance / n), their variance one of about variance sqrt(2 / n): five of each.
+#[test]
+fn what_ecmp_chooses_is_as_uneven_as_independent_draws_and_no_more() {
+    let text = |flows: &str| format!("duration = \"1s\"\necmp = true\n{}{flows}", graph(TREE));
+    let binomial = |found: [f64; 2], draws: f64, seeds: f64| {
+        let (mean, variance) = (draws / 4.0, draws * 3.0 / 16.0);
+        assert!((found[0] - mean).abs() < 5.0 * (variance / seeds).sqrt(), "{found:?} of {mean}");
+        assert!((found[1] / variance - 1.0).abs() < 5.0 * (2.0 / seeds).sqrt(), "{found:?} of {variance}");
+    };
+    let of_flows = |scenario: &Scenario, first: &dyn Fn(&[Hop]) -> bool| {
+        scenario.flows.iter().filter(|flow| first(&flow.path)).count()
+    };
+    binomial(passes_of_a_core(400, of_flows, &text(&flows(100, "g-h0", "g-h4"))), 100.0, 400.0);
+    // Each connection of a flow has one of 32 paths that were drawn.
+    let of_connections = |scenario: &Scenario, first: &dyn Fn(&[Hop]) -> bool| {
+        let flow = &scenario.flows[0];
+        assert_eq!(flow.others.len(), 31);
+        flow.others.iter().map(|[there, _]| there).chain([&flow.path]).filter(|path| first(path)).count()
+    };
+    let one = flows(1, "g-h0", "g-h4").replace("\"ftp\"", "\"transfers\"\nbytes = \"1kB\"\nevery = \"1s\"");
+    binomial(passes_of_a_core(400, of_connections, &text(&one)), 32.0, 400.0);
+}
+
 #[test]
 fn a_path_chosen_by_ecmp_is_as_short_as_the_first() {
     let text = |ecmp: bool| {
@@ -210,4 +249,98 @@ fn with_ecmp_connections_of_one_flow_take_all_paths_and_each_of_them_one() {
     // Acknowledgments come back by the same way; packets of one connection by both would overtake one another.
     assert_eq!(packets(&both, "up/back") + packets(&both, "detour/back"), packets(&both, "first/back"));
     assert!(flow.tcp.as_ref().is_some_and(|tcp| tcp.retransmitted == 0), "{:?}", flow.tcp);
+}
+
+/// A triangle: two edges between `a` and `b`, one of them slower and one way only, and an edge to a node that is nowhere.
+const TRIANGLE: &str = r#"<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+<key id="r" for="edge" attr.name="LinkSpeedRaw" attr.type="double"/>
+<key id="m" for="edge" attr.name="latency" attr.type="double"/>
+<key id="y" for="node" attr.name="Latitude" attr.type="double"/>
+<key id="x" for="node" attr.name="Longitude" attr.type="double"/>
+<graph edgedefault="undirected">
+<node id="a"><data key="y">0</data><data key="x">10</data></node>
+<node id="b"><data key="y">0</data><data key="x">11</data></node>
+<node id="c"/>
+<edge source="a" target="b"><data key="r">2e9</data></edge>
+<edge source="a" target="b" directed="true"><data key="r">1e6</data><data key="m">4</data></edge>
+<edge source="b" target="c"/>
+</graph>
+</graphml>"#;
+
+fn imported(keys: &str, file: &str) -> Result<Scenario, String> {
+    let text = format!(
+        "duration = \"1s\"\n[[graph]]\nname = \"g\"\nshape = \"graphml\"\nfile = \"net.graphml\"\nrate = \"1Gbit\"\n{keys}{}",
+        flows(1, "g-a", "g-c")
+    );
+    let mut files = |name: &str| match name {
+        "net.graphml" => Ok(file.as_bytes().to_vec()),
+        _ => Err("no such file".to_owned()),
+    };
+    let told = |errors: Vec<fairspan_sim::scenario::ReadError>| {
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    let parsed = File::parse("x.toml", &text, &mut files).map_err(told)?;
+    Ok(parsed.run(0).expect("a run").map_err(told)?.scenario)
+}
+
+// A degree of the equator is 111.195 km, which light in glass passes in 556.36 us.
+#[test]
+fn edges_of_a_file_have_its_rates_the_delay_of_their_length_and_else_what_the_graph_says() {
+    let links = |keys: &str| {
+        let scenario = imported(keys, TRIANGLE).unwrap();
+        assert!(scenario.flows[0].path.len() == 2 && scenario.flows[0].back.len() == 2, "by the node between");
+        let link = |link: &fairspan_sim::model::Link| {
+            let rate = match link.profile.capacity {
+                fairspan_core::link::Capacity::Constant(rate) => rate.as_bits_per_sec(),
+                _ => 0,
+            };
+            (link.name.clone(), rate, (link.profile.delay.as_nanos() + 500) / 1000)
+        };
+        scenario.links.iter().map(link).collect::<Vec<_>>()
+    };
+    let expected = |ab: u64, other: u64, bc: u64| {
+        [
+            ("g-a:b", 2_000_000_000, ab),
+            ("g-a:b/back", 2_000_000_000, ab),
+            ("g-a:b:2", 1_000_000, other),
+            ("g-b:c", 1_000_000_000, bc),
+            ("g-b:c/back", 1_000_000_000, bc),
+        ]
+        .map(|(name, rate, delay)| (name.to_owned(), rate, delay))
+    };
+    assert_eq!(links(""), expected(556, 556, 0));
+    assert_eq!(links("delay = \"3ms\"\nstretch = 2\n"), expected(1113, 1113, 3000));
+    assert_eq!(links("delay_attribute = \"latency\"\n"), expected(556, 4000, 0));
+    let other = links("rate_attribute = \"none\"\n");
+    assert!(other.iter().all(|link| link.1 == 1_000_000_000), "{other:?}");
+}
+
+#[test]
+fn a_queue_that_is_a_time_has_the_bytes_of_each_edges_rate() {
+    let scenario = imported("queue = \"10ms\"\n", TRIANGLE).unwrap();
+    let queues: Vec<_> = scenario.links.iter().map(|link| link.profile.queue).collect();
+    let bytes = [2_500_000, 2_500_000, 1250, 1_250_000, 1_250_000].map(fairspan_core::link::Limit::Bytes);
+    assert_eq!(queues, bytes);
+}
+
+#[test]
+fn what_is_wrong_in_a_file_is_told_with_its_name_and_line_at_the_key_that_names_it() {
+    let broken = TRIANGLE.replace("<edge source=\"b\"", "<edge source=\"B\"");
+    for (keys, file, said) in [
+        (
+            "",
+            broken.as_str(),
+            "x.toml:5:8: graph.g.file: net.graphml: line 12, column 1: source=\"B\", but no <node> has this id",
+        ),
+        ("", "nodes,links", "net.graphml: line 1, column 1: not XML"),
+        ("names = \"label\"\n", TRIANGLE, "the node has no label; give it one, or say names = \"id\""),
+        ("hosts = 3\n", TRIANGLE, "unknown key `hosts`"),
+        ("stretch = 0.5\n", TRIANGLE, "a number from 1 to 100"),
+    ] {
+        let error = imported(keys, file).unwrap_err();
+        assert!(error.contains(said), "{error} | {said}");
+    }
+    let text = format!("duration = \"1s\"\n{}{}", graph("\"graphml\""), flows(1, "g-a", "g-c"));
+    let errors = read(&text).map(|_| ()).unwrap_err().join("\n");
+    assert!(errors.contains("`file` is missing; expected the GraphML file's name"), "{errors}");
 }

@@ -74,6 +74,9 @@ fn transfers_begin_as_often_as_is_offered_whatever_becomes_of_those_before() {
     let results = run("30s", &text);
     let transfers = of(&results).transfers.as_ref().expect("transfers");
     assert!(transfers.unfinished > 30 && transfers.unfinished <= 50, "{}", transfers.unfinished);
+    // Their whole sizes, whatever of them is there already.
+    assert_eq!(transfers.unfinished_bytes, 100_000 * transfers.unfinished);
+    assert_eq!(value(&results, "flow.f.transfers.unfinished_bytes"), transfers.unfinished_bytes as f64);
     assert!(transfers.failed > 100, "{}", transfers.failed);
     assert!((8.5e6..9.7e6).contains(&of(&results).goodput), "{}", of(&results).goodput);
 }
