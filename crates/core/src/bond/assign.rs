@@ -14,7 +14,7 @@ use super::lines::{BACK_PRESSURE, Note, Waiting};
 use super::number::Numbers;
 use super::policy::is_open;
 use super::queue::{self, ChannelQueue, Queued};
-use super::{Bond, Codepoint, Handling, Transmit};
+use super::{Bond, Transmit};
 use crate::ip::Header;
 use crate::packet::Packet;
 use crate::select::flush::Place;
@@ -264,19 +264,7 @@ impl<P: Packet> Bond<P> {
 
     /// A marker, behind all that left on `channel` before.
     fn flush_marker(&mut self, now: Time, channel: ChannelId, token: u32) -> Transmit<P> {
-        let message = Message::EchoRequest(Echo { channel, train: false, token, clock: now.as_nanos() });
-        let head = self.number.control(message);
-        let c = &mut self.channels[channel];
-        c.on_control_sent(now, head.len());
-        Transmit {
-            channel,
-            codepoint: Codepoint::Envelope,
-            head,
-            packet: None,
-            skip: 0,
-            tos: 0,
-            handling: Handling::Usual,
-        }
+        self.message(now, channel, Message::EchoRequest(Echo { channel, train: false, token, clock: now.as_nanos() }))
     }
 
     /// Does what is due where a policy chooses.

@@ -267,17 +267,7 @@ impl<P: Packet> Bond<P> {
         cutter.nulls = due & !bit(channel);
         let fragment::Header { begin, end, sequence, .. } = cutter.fragmenter.null_header(Class::Bulk)?;
         let null = Fragment { begin, end, null: true, sequence };
-        let head = self.number.control(Message::Extended(Extended::Fragment(null)));
-        self.channels[channel].on_control_sent(now, head.len());
-        Some(Transmit {
-            channel,
-            codepoint: Codepoint::Envelope,
-            head,
-            packet: None,
-            skip: 0,
-            tos: 0,
-            handling: Handling::Usual,
-        })
+        Some(self.message(now, channel, Message::Extended(Extended::Fragment(null))))
     }
 
     /// A fragment of the peer's, behind its envelope.

@@ -4,7 +4,8 @@
 //! the rate and the waits that it had then. No data goes there, hence nothing would tell that it is well again. So where a channel is in reserve with
 //! less than half of the most that it was known to carry, a train of echo requests goes there ([`train`](crate::path::train)) after a
 //! second, and again after twice as long each time, a minute at most. A rate that is found to be twice what the law has is the law's from then on.
-//! A slight channel is asked too, whatever it carried, since it is never called. Of the others one that takes more than [`LATER`] longer than the fastest is not asked: it is called when it is needed, as any other in reserve, because
+//! A slight channel is asked too, whatever it carried, since it is never called. Of the others one that takes more than
+//! [`LATER`] longer than the fastest is not asked: it is called when it is needed, as any other in reserve, because
 //! TCP would rather have its old round trip than a window for a new one.
 //!
 //! Source: ours. Cost: O(channels) a second; a train has 24 kB, and up to four times as much each time where that is too short to tell. Invariants: but

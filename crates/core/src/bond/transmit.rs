@@ -247,6 +247,14 @@ impl<P: Packet> Bond<P> {
         }
     }
 
+    /// The frame of a message that goes at once, in its place among the packets.
+    pub(super) fn message(&mut self, now: Time, channel: ChannelId, message: Message) -> Transmit<P> {
+        let head = self.number.control(message);
+        self.channels[channel].on_control_sent(now, head.len());
+        let (codepoint, handling) = (Codepoint::Envelope, Handling::Usual);
+        Transmit { channel, codepoint, head, packet: None, skip: 0, tos: 0, handling }
+    }
+
     /// Queues a control message; `padded` is the frame's length, if longer than the message.
     pub(super) fn send_control(&mut self, channel: ChannelId, message: Message, padded: usize) {
         if self.outbox.messages.len() >= CONTROL_LIMIT {
