@@ -282,7 +282,7 @@ impl<P: Packet> Bond<P> {
             high,
             deaf: !heard,
             using: self.using(now),
-            paced: self.number.resends() && self.channels[channel].is_paced(),
+            paced: self.number.resends() && self.channels[channel].is_paced(now),
             expands: self.config.compress_headers != Compression::Off,
             mends: self.mender.is_some(),
             joins: self.fragments.is_on(),

@@ -80,7 +80,7 @@ pub(crate) struct Report {
     pub(crate) in_flight: Bytes,
     /// Bytes that arrived.
     pub(crate) delivered: Bytes,
-    /// The longest frame of those.
+    /// The longest frame of those that the peer named.
     pub(crate) longest: u64,
     /// Bytes that are lost, and the highest number of them.
     pub(crate) lost: Bytes,
@@ -268,9 +268,12 @@ impl Flight {
             report.marked = feedback.marked.wrapping_sub(marked).min(report.packets);
             // What the count has more than the window arrived before it.
             let untold = report.packets.saturating_sub(told);
+            // Which of them did is a guess, so it says nothing of their lengths.
+            let longest = report.longest;
             self.counted = Some((feedback.packets, feedback.marked));
             self.highest = self.highest.max(highest);
             self.settle(at, untold, &mut report);
+            report.longest = longest;
         }
         report.sample = self.rate.sample();
         self.last = report.sample.map(|sample| sample.rate()).or(self.last);

@@ -99,9 +99,14 @@ pub(crate) struct Counting {
 /// How many echo requests go soon where lost packets are sent again.
 const FIRST_ECHOES: u8 = delay::ASKED as u8;
 
+/// How long after a path began its trains are taken to be still about to tell its rate.
+const TRAINS_WITHIN: Span = Span::from_secs(5);
+
 /// The measurements of one channel, and its state.
 #[derive(Debug)]
 pub(crate) struct Path {
+    /// When nothing was known of it.
+    began: Time,
     pub(crate) signs: Signs,
     pub(crate) hold: Hold,
     pub(crate) mtu: Pmtu,
@@ -140,6 +145,7 @@ impl Path {
     /// `counting` says.
     pub(crate) fn new(now: Time, mtu: usize, has_rate: bool, counting: Counting) -> Path {
         let mut path = Path {
+            began: now,
             signs: Signs::new(now),
             hold: Hold::default(),
             mtu: Pmtu::new(now, mtu),
@@ -293,10 +299,11 @@ impl Path {
         (idle && needed && self.echoes == 0 && self.rtt.is_some()).then_some(Time::ZERO)
     }
 
-    /// Whether trains are still to tell the path's rate.
-    pub(crate) fn awaits_rate(&self) -> bool {
+    /// Whether trains are still to tell the path's rate, and soon: where traffic goes on they cannot.
+    pub(crate) fn awaits_rate(&self, now: Time) -> bool {
         self.train.as_ref().is_some_and(|train| !train.is_done())
             && self.control.as_ref().is_some_and(|control| control.is_starting() && !control.is_alone())
+            && now < self.began + TRAINS_WITHIN
     }
 
     /// A train is over, or the next one leaves, of frames of `bytes` on the wire with this token: how many frames it has, and the rate

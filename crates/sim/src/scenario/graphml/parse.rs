@@ -19,6 +19,9 @@ const MOST_BYTES: usize = 256 << 20;
 const MOST_ELEMENTS: u32 = 20_000_000;
 /// Deepest nesting: GraphML of one flat graph has 4.
 const DEEPEST: usize = 64;
+/// Longest tag of an element, in bytes, and most namespaces of a file.
+const LONGEST_TAG: usize = 4096;
+const MOST_SPACES: usize = 100;
 /// Highest rate of an edge: 100 Tbit/s.
 const FASTEST: f64 = 1e14;
 /// Longest delay of an edge.
@@ -111,9 +114,9 @@ pub(super) fn parse(text: &str, wanted: Wanted<'_>) -> Result<Network, String> {
     Ok(reader.network)
 }
 
-/// Refuses what is nested too deeply before anything is built of it.
+/// Refuses what is nested too deeply, or would take more than a few steps a byte, before anything is built of it.
 fn check_depth(text: &str) -> Result<(), String> {
-    let (mut depth, mut rest, mut line) = (0_usize, text, 1_usize);
+    let (mut depth, mut rest, mut line, mut spaces) = (0_usize, text, 1_usize, 0_usize);
     while let Some(start) = rest.find('<') {
         line += rest[..start].matches('\n').count();
         rest = &rest[start..];
@@ -121,11 +124,20 @@ fn check_depth(text: &str) -> Result<(), String> {
         let end =
             ["<!--", "<![CDATA[", "<?"].iter().zip(["-->", "]]>", "?>"]).find(|(open, _)| rest.starts_with(**open));
         let length = match end {
-            Some((_, close)) => rest.find(close).map(|end| end + close.len()),
+            Some((open, close)) => rest[open.len()..].find(close).map(|end| open.len() + end + close.len()),
             None => tag_end(rest),
         };
         let Some(length) = length else { return Ok(()) };
         let tag = &rest[..length];
+        // What an element is called and has is compared with one another.
+        if end.is_none() {
+            spaces += tag.matches("xmlns").count();
+            if length > LONGEST_TAG || spaces > MOST_SPACES {
+                let text =
+                    format!("an element's tag may have {LONGEST_TAG} bytes, and the file {MOST_SPACES} namespaces");
+                return Err(format!("line {line}: {text}; GraphML needs no more"));
+            }
+        }
         if end.is_none() && tag.starts_with("</") {
             depth = depth.saturating_sub(1);
         } else if end.is_none() && !tag.starts_with("<!") && !tag.ends_with("/>") {
@@ -245,7 +257,13 @@ impl<'a> Keys<'a> {
             }
         }
         let default = || self.defaults[kind].iter().find(|default| default.0 == meaning).map(|default| default.1);
-        Ok(found.or_else(default).filter(|data| !text(*data).is_empty()))
+        let said = found.or_else(default);
+        if let Some(data) = said
+            && data.children().any(|child| !child.is_text())
+        {
+            return Err(at(data, "it holds more than text; take comments and elements out of it"));
+        }
+        Ok(said.filter(|data| !text(*data).is_empty()))
     }
 }
 
@@ -346,7 +364,7 @@ impl<'a> Reader<'a, '_> {
 fn as_name(text: &str) -> Option<String> {
     let kept = |c: char| if c.is_alphanumeric() || "-_/".contains(c) { c } else { '-' };
     let name: String = text.trim().chars().map(kept).collect();
-    (name.len() <= 60 && name.contains(char::is_alphanumeric)).then_some(name)
+    (name.chars().count() <= 60 && name.contains(char::is_alphanumeric)).then_some(name)
 }
 
 fn rate(text: &str) -> Option<Rate> {
