@@ -42,7 +42,7 @@ fn collect_all(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     println!("cargo::rerun-if-changed={}", folder.display());
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        let text = path.extension().is_some_and(|e| e == "toml" || e == "csv" || e == "trace");
+        let text = path.extension().is_some_and(|e| ["toml", "csv", "graphml", "trace"].iter().any(|text| e == *text));
         if path.is_dir() {
             collect_all(&path, files)?;
         } else if text {

@@ -88,7 +88,7 @@ impl Channel {
     /// Whether frames keep to a rate, so that none wait on the way for others of ours, or will as soon as trains have told it: what is
     /// held for the usual delay must not be held longer in the midst of a connection's start, which would end it.
     pub(super) fn is_paced(&self) -> bool {
-        self.known_rate().is_some() || self.path.finds_rate()
+        self.known_rate().is_some() || self.path.awaits_rate()
     }
 
     /// Puts `rate` in force; `quantum` is what the discipline sends here in a round.

@@ -294,9 +294,9 @@ impl Path {
     }
 
     /// Whether trains are still to tell the path's rate.
-    pub(crate) fn finds_rate(&self) -> bool {
+    pub(crate) fn awaits_rate(&self) -> bool {
         self.train.as_ref().is_some_and(|train| !train.is_done())
-            && self.control.as_ref().is_some_and(|control| !control.is_alone())
+            && self.control.as_ref().is_some_and(|control| control.is_starting() && !control.is_alone())
     }
 
     /// A train is over, or the next one leaves, of frames of `bytes` on the wire with this token: how many frames it has, and the rate
