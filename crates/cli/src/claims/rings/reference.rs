@@ -90,16 +90,16 @@ fn random(rng: &mut Rng, nodes: u64, flows: u64) -> anyhow::Result<Problem> {
 
 /// Most flows of a random problem.
 const FLOWS: u64 = 500;
-/// So much may a sum of rates be off, as a share of a link, that each are off by [`bottleneck::TOLERANCE`]: from twice that on one of two
+/// So much may a sum of rates be off, as a share of a link, that each are off by `bottleneck::TOLERANCE`: from twice that on one of two
 /// sums is larger, and from once that on a link has room.
 const MORE: f64 = 1.0 + 2.0 * FLOWS as f64 * bottleneck::TOLERANCE;
 /// By how much a flow is let grow, and another one pays: what a rate may be off. One that has no more has nothing to give.
 const STEP: f64 = bottleneck::TOLERANCE;
 /// By which share of it a link may seem to carry too much: a tenth of the step, so that a step which nobody paid for is seen; the rounding
-/// of a sum of [`FLOWS`] numbers is below a thousandth of that.
+/// of a sum of `FLOWS` numbers is below a thousandth of that.
 const FITS: f64 = STEP / 10.0;
 /// By which share a flow's rate is made wrong: so much that the test cannot take the link for full without it as long as the flow has a
-/// hundred-thousandth of what the link carries, which is [`MORE`]'s part of it.
+/// hundred-thousandth of what the link carries, which is `MORE`'s part of it.
 const OFF: f64 = 0.1;
 
 /// Loads of the ways and aggregates on them, by ringlet and node.

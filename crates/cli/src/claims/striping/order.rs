@@ -122,7 +122,7 @@ pub(crate) fn recovery(bench: &mut Bench) -> anyhow::Result<Answer> {
     })))
 }
 
-/// Of the four channels of [`by_rounds`].
+/// Of the four channels of `by_rounds`.
 const QUANTA: [u64; 4] = [MAX; 4];
 
 /// Four channels whose ends agree, with markers by rounds alone.
@@ -146,7 +146,7 @@ fn marker_period(rounds: u32, quanta: &[u64]) -> u64 {
     (u64::from(rounds) + 1) * quanta.iter().sum::<u64>()
 }
 
-/// Lets a marker of each channel of [`by_rounds`] arrive, which goes every `rounds` rounds, while packets do every `gap`: how long
+/// Lets a marker of each channel of `by_rounds` arrive, which goes every `rounds` rounds, while packets do every `gap`: how long
 /// that took.
 fn settle(network: &mut Network, rounds: u32, gap: Span) -> Span {
     let began = network.now;
