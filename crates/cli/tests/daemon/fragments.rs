@@ -141,6 +141,31 @@ fn tcp_passes_sealed_channels_in_fragments_and_a_peer_without_the_setting_is_nam
     b.stop();
 }
 
+/// There is no hello on them: heartbeats tell.
+#[test]
+fn a_peer_without_the_setting_is_named_in_the_log_where_channels_are_in_the_clear_too() {
+    let Some(lab) = lan() else { return };
+    let left = config("10.77.0.1", "10.77.0.2", ["", ""], MODE, "");
+    let right = |mode| config("10.77.0.2", "10.77.0.1", ["", ""], mode, "");
+    // Both lines are ten seconds apart.
+    let told = "only where both ends set `fragment_delay`";
+    let a = lab.daemon("left", "left", &left);
+    let b = lab.daemon("right", "right", &right("mode = \"stripe\""));
+    a.wait_up(2);
+    b.wait_up(2);
+    a.wait_log(told);
+    b.wait_log(told);
+    b.stop();
+    let b = lab.daemon("right", "right", &right(MODE));
+    b.wait_up(2);
+    a.wait_log("`fragment_delay` is the same on both ends again");
+    assert_eq!(a.log().matches(told).count(), 1, "{}", a.log());
+    // Of the process before.
+    assert_eq!(b.log().matches("fragment_delay").count(), 1, "{}", b.log());
+    a.stop();
+    b.stop();
+}
+
 #[test]
 fn a_long_packet_that_was_overtaken_is_told_from_one_that_was_not() {
     assert!(overtook("(--!-)") && overtook("()(!)") && overtook("(-)!(-!-)") && overtook("(-!"));

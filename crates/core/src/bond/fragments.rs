@@ -154,6 +154,11 @@ impl<P: Packet> Bond<P> {
         self.fragments.is_on().then_some(self.fragments.counts)
     }
 
+    /// Whether the peer puts fragments together, as its newest heartbeat says; `None` before the first of its process.
+    pub fn peer_joins(&self) -> Option<bool> {
+        self.peer.high().map(|_| self.peer.joins)
+    }
+
     /// Wire bytes of the largest fragment, which the smallest quantum is; `None` where nothing is cut.
     pub(super) fn largest_fragment(&self, members: &[Member]) -> Option<usize> {
         let cutter = self.fragments.cutter.as_ref()?;

@@ -181,13 +181,19 @@ fn a_peer_without_the_setting_gets_packets_whole() {
     let settings = cuts(&[2000, 1000], MS(10));
     let mut other = settings.clone();
     (other.mode, other.fragment_delay) = (Mode::Ordered, None);
-    let mut net = Net::new([settings, other], wires(&[2000, 1000], &[5, 20]), 4);
+    let mut net = Net::new([settings.clone(), other], wires(&[2000, 1000], &[5, 20]), 4);
+    let joins = |net: &Net| net.ends.each_ref().map(|end| end.peer_joins());
+    assert_eq!(joins(&net), [None, None], "nothing has come");
     net.run(MS(700));
+    assert_eq!(joins(&net), [Some(false), Some(true)]);
     let (sent, _) = load(&mut net, 500);
     net.run(Span::from_secs(2));
     check_once(&sent, &net.delivered[1]).unwrap();
     assert_eq!(net.delivered[1].len(), sent.len());
     assert_eq!((net.ends[0].fragment_counts().unwrap().sent, net.ends[1].fragment_counts()), (0, None));
+    net.restart(1, settings, 5);
+    net.run(MS(700));
+    assert_eq!(joins(&net), [Some(true), Some(true)], "what the process before said is forgotten");
 }
 
 /// RFC 3168 section 5.3.

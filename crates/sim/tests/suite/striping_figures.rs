@@ -93,3 +93,9 @@ fn credits_leave_nothing_to_overflow() {
 fn numbers_keep_the_order_under_loss_and_without_them_it_is_lost() {
     holds("confirm.toml", &text("confirm.toml").replace("seeds = \"1..3\"", "seeds = [1]"));
 }
+
+#[test]
+fn an_urgent_packet_waits_for_the_fragment_delay_and_longer_without_fragments() {
+    let short = text("fragments.toml").replace("\"22s\"", "\"12s\"").replace("seeds = \"1..3\"", "seeds = [1]");
+    holds("fragments.toml", &short);
+}

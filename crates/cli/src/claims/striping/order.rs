@@ -1,12 +1,12 @@
 //! Order: theorem 4.1 without loss, theorems 5.1 and B.5 after it.
 
-use super::network::{Channel, Network, Source};
+use super::network::{Channel, Delivered, Network, Source};
 use super::{MAX, number, packet, random_lengths, random_quanta, set_of, told};
 use crate::claims::{Answer, Bench};
 use fairspan_core::causal::{Causal, Grr, LoadSharer, Resequencer, Rfq, Rr, Srr};
 use fairspan_core::rng::Rng;
 use fairspan_core::stripe::{Config, MarkerPlace};
-use fairspan_core::units::{ChannelId, Span};
+use fairspan_core::units::{ChannelId, Span, Time};
 use std::collections::VecDeque;
 
 /// Theorem 4.1: every discipline as a resequencer, and the stripe's own ends over channels with any delays.
@@ -122,19 +122,55 @@ pub(crate) fn recovery(bench: &mut Bench) -> anyhow::Result<Answer> {
     })))
 }
 
+/// Of the four channels of `by_rounds`.
+const QUANTA: [u64; 4] = [MAX; 4];
+
 /// Four channels whose ends agree, with markers by rounds alone.
 fn by_rounds(rng: &mut Rng, rounds: u32, place: MarkerPlace) -> Result<Network, String> {
-    let channels = (0..4).map(|_| Channel::new(Span::from_micros(rng.below(5_000)))).collect();
+    let channels = QUANTA.iter().map(|_| Channel::new(Span::from_micros(rng.below(5_000)))).collect();
     let mut config = Config::default();
     (config.marker_rounds, config.marker_place) = (rounds, place);
     // Longer than a run: no marker goes for another reason.
     (config.marker_interval, config.idle_gap) = (Span::from_secs(60), Span::from_secs(60));
-    let mut network = Network::new(&set_of(&[MAX; 4])?, channels, config, rng.next_u64())?;
+    let mut network = Network::new(&set_of(&QUANTA)?, channels, config, rng.next_u64())?;
     network.run_for(Span::from_millis(400));
     if !network.is_established() {
         return Err("the ends found no agreement in 400 ms without loss".to_owned());
     }
     Ok(network)
+}
+
+/// Bytes that go while each channel sends a marker, where markers go every `rounds` rounds: those rounds, and one more, because a
+/// channel may begin with less than a packet of credit, or of debt, and no packet is longer than a quantum.
+fn marker_period(rounds: u32, quanta: &[u64]) -> u64 {
+    (u64::from(rounds) + 1) * quanta.iter().sum::<u64>()
+}
+
+/// Lets a marker of each channel of `by_rounds` arrive, which goes every `rounds` rounds, while packets do every `gap`: how long
+/// that took.
+fn settle(network: &mut Network, rounds: u32, gap: Span) -> Span {
+    let began = network.now;
+    let sent = |network: &Network| network.bytes.iter().sum::<u64>();
+    let until = sent(network) + marker_period(rounds, &QUANTA);
+    while sent(network) < until {
+        network.run_for(gap);
+    }
+    let slowest = network.channels.iter().map(|channel| channel.delay).max().unwrap_or(Span::ZERO);
+    let good = allowed(network.now.since(began), slowest);
+    network.run_for(slowest);
+    good
+}
+
+/// How long after `since` the last of these packets came behind one with a higher number.
+fn last_wrong(delivered: &[Delivered], since: Time) -> Span {
+    let (mut highest, mut last) = (0, since);
+    for packet in delivered {
+        if packet.number < highest {
+            last = packet.at.max(since);
+        }
+        highest = highest.max(packet.number);
+    }
+    last.since(since)
 }
 
 /// Loss of `loss` of data and markers on four channels, which then stops: how many seconds later the last packet came out
@@ -147,20 +183,18 @@ pub(super) fn resynchronise(rng: &mut Rng, loss: f64, rounds: u32, place: Marker
     network.run_for(gap.times(400 + rng.below(600)));
     network.channels.iter_mut().for_each(|channel| channel.loss = 0.0);
     let stopped = network.now;
-    network.run_for(Span::from_millis(600));
-    let before_end = network.now;
-    network.run_for(Span::from_millis(200));
-    let (mut highest, mut last_wrong) = (0, stopped);
-    for packet in &network.delivered {
-        if packet.number < highest {
-            last_wrong = packet.at.max(stopped);
-        }
-        highest = highest.max(packet.number);
+    let good = settle(&mut network, rounds, gap);
+    // What comes out of order later is seen for ten times as long.
+    network.run_for(good.times(10));
+    let late = last_wrong(&network.delivered, stopped);
+    if is_late(late, good) {
+        return Err(format!(
+            "loss {loss}, markers every {rounds} rounds: out of order {:.1} ms after the loss, more than {:.1} ms",
+            1e3 * late.as_secs_f64(),
+            1e3 * good.as_secs_f64()
+        ));
     }
-    if last_wrong > before_end {
-        return Err(format!("loss {loss}, markers every {rounds} rounds: not in order 600 ms after the loss"));
-    }
-    Ok(last_wrong.since(stopped).as_secs_f64())
+    Ok(late.as_secs_f64())
 }
 
 /// What came of packets that were sent while loss lasted.
@@ -187,7 +221,7 @@ pub(super) fn lasting(rng: &mut Rng, loss: f64, rounds: u32, place: MarkerPlace)
     // What waits comes out with markers that are not lost.
     network.channels.iter_mut().for_each(|channel| channel.loss = 0.0);
     network.offer(Source::Every(gap), |rng| 8 + rng.below(MAX - 7) as usize);
-    network.run_for(Span::from_millis(600));
+    settle(&mut network, rounds, gap);
     let mut found = Lasting { crossed, ..Lasting::default() };
     let mut highest = 0;
     for packet in network.delivered.iter().filter(|packet| packet.number < sent) {
@@ -244,14 +278,7 @@ fn recovers(rng: &mut Rng) -> Result<Recovery, String> {
     network.run_for(Span::from_millis(500));
     let lost = network.sent.len() as u64 - network.delivered.len() as u64;
     let good = allowed(period, slowest);
-    let mut highest = 0;
-    let mut last_wrong = Span::ZERO;
-    for packet in &network.delivered {
-        if packet.number < highest {
-            last_wrong = packet.at.since(stopped);
-        }
-        highest = highest.max(packet.number);
-    }
+    let last_wrong = last_wrong(&network.delivered, stopped);
     // Sent after the loss, nothing may be missing.
     let whole = network.delivered.iter().filter(|packet| packet.number >= before).count() as u64;
     if whole != network.sent.len() as u64 - before {
@@ -282,5 +309,32 @@ mod tests {
         }
         let good = allowed(Span::from_millis(10), Span::from_millis(25));
         assert!(!is_late(Span::from_millis(35), good) && is_late(Span::from_nanos(35_000_001), good));
+    }
+
+    #[test]
+    fn the_last_packet_out_of_order_counts_from_the_end_of_the_loss() {
+        let at = |(number, ms)| Delivered { number, sent: Time::ZERO, at: Time::from_millis(ms) };
+        let wrong = |packets: &[(u64, u64)]| {
+            last_wrong(&packets.iter().copied().map(at).collect::<Vec<_>>(), Time::from_millis(10))
+        };
+        assert_eq!(wrong(&[(0, 11), (1, 12), (3, 13), (4, 14)]), Span::ZERO, "a gap is no disorder");
+        assert_eq!(wrong(&[(1, 8), (0, 9), (2, 12)]), Span::ZERO, "before the loss ended");
+        assert_eq!(wrong(&[(1, 11), (0, 12), (3, 13), (2, 14), (4, 20)]), Span::from_millis(4));
+    }
+
+    /// The sum of the quanta is 6000 bytes.
+    #[test]
+    fn a_marker_period_is_its_rounds_and_one_more_and_ends_with_the_slowest_channel() {
+        assert_eq!([1, 4, 16].map(|rounds| marker_period(rounds, &QUANTA)), [12_000, 30_000, 102_000]);
+        let mut network = by_rounds(&mut Rng::new(3), 4, MarkerPlace::End).unwrap();
+        network.channels.iter_mut().for_each(|channel| channel.delay = Span::from_millis(2));
+        network.channels[1].delay = Span::from_millis(7);
+        let gap = Span::from_micros(100);
+        network.offer(Source::Every(gap), |_| 600);
+        let began = network.now;
+        // Fifty packets, the first at once.
+        let good = settle(&mut network, 4, gap);
+        assert_eq!(good, Span::from_micros(4900 + 7000), "{:?}", network.bytes);
+        assert_eq!(network.now.since(began), good);
     }
 }

@@ -512,6 +512,7 @@ impl Machine for Peers {
         self.transmit(now);
         self.deliver(now)?;
         for number in 0..self.peers.len() {
+            self.peers[number].compare_fragments(now);
             while let Some(event) = self.peers[number].bond.poll_event() {
                 report::log_bond_event(&self.peers[number], event);
                 if let Event::ChannelDown { channel, .. } = event {

@@ -13,9 +13,12 @@ use fairspan_core::bond::{ChannelConfig, ChannelReport, Codepoint, Link, Mode, S
 use fairspan_core::flow::matching::{List, Name};
 use fairspan_core::record::Recorder;
 use fairspan_core::select::Settings;
-use fairspan_core::units::{ChannelId, Rate, Time};
+use fairspan_core::units::{ChannelId, Rate, Span, Time};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+
+/// How long nothing is said again of who cuts packets into fragments.
+const CUTS_TOLD: Span = Span::from_secs(10);
 
 /// A peer and its bond.
 pub(super) struct PeerState {
@@ -34,8 +37,10 @@ pub(super) struct PeerState {
     seal: usize,
     /// What the peer said that it uses, where it differs from ours and has been told to a person.
     pub(super) differs: Option<(Mode, Scheduler)>,
-    /// Whether the peer said that it cuts packets.
-    cuts: Option<bool>,
+    /// Whether we cut packets into fragments, and the peer says that it does.
+    cuts: Option<[bool; 2]>,
+    /// When a person was last told that this has changed.
+    cuts_told: Option<Time>,
     /// Read freely; every input goes through the methods here, which remember that there may be output.
     pub(super) bond: Recorder<PacketBuf, Recording>,
     channels: Vec<Option<ChannelState>>,
@@ -137,6 +142,7 @@ impl PeerState {
             seal,
             differs: None,
             cuts: None,
+            cuts_told: None,
             bond,
             channels: Vec::new(),
             dirty: true,
@@ -334,20 +340,53 @@ impl PeerState {
         self.channels().filter(|(_, channel)| channel.failed).fold(0, |set, (id, _)| set | 1 << id.index())
     }
 
-    /// Tells a person, once, when the peer's hello does not fit our settings.
-    pub(super) fn compare(&mut self, hello: &Hello) {
-        let (Some(mode), Some(scheduler)) = (hello.mode, hello.scheduler) else { return };
-        let cuts = self.bond.config().fragment_delay.is_some();
-        if mode == self.mode && hello.cuts != cuts && self.cuts != Some(hello.cuts) {
-            let (ours, theirs) = if cuts { ("set", "not set") } else { ("not set", "set") };
-            tracing::warn!(
-                peer = self.name,
-                ours,
-                theirs,
-                "packets get through in both directions only where both ends set `fragment_delay`, or none does"
-            );
+    /// Tells a person, once, when what the peer's heartbeats say of fragments does not fit our settings. They are in the clear where the channels
+    /// are, and then there is no hello.
+    pub(super) fn compare_fragments(&mut self, now: Time) {
+        // A hello that told of another mode has been told to a person.
+        let is_told = self.differs.is_some_and(|(mode, _)| mode != self.mode);
+        if let Some(theirs) = self.bond.peer_joins()
+            && !is_told
+        {
+            self.tell_of_fragments(now, theirs);
         }
-        self.cuts = Some(hello.cuts);
+    }
+
+    /// Tells a person when we cut packets and the peer does not, or the other way round, and when that is over.
+    fn tell_of_fragments(&mut self, now: Time, theirs: bool) {
+        let ours = self.bond.config().fragment_delay.is_some();
+        let is_new = self.cuts != Some([ours, theirs]);
+        let is_odd = |[ours, theirs]: [bool; 2]| ours != theirs;
+        let was_odd = self.cuts.is_some_and(is_odd);
+        if is_new && (is_odd([ours, theirs]) || was_odd) {
+            // Whoever forges heartbeats in the clear does not fill the log.
+            if self.cuts_told.is_some_and(|told| now < told + CUTS_TOLD) {
+                return;
+            }
+            self.cuts_told = Some(now);
+            let word = |set| if set { "set" } else { "not set" };
+            if ours == theirs {
+                tracing::info!(peer = self.name, both = word(ours), "`fragment_delay` is the same on both ends again");
+            } else {
+                tracing::warn!(
+                    peer = self.name,
+                    ours = word(ours),
+                    theirs = word(theirs),
+                    "packets get through in both directions only where both ends set `fragment_delay`, or none does"
+                );
+            }
+        }
+        self.cuts = Some([ours, theirs]);
+    }
+
+    /// Tells a person, once, when the peer's hello does not fit our settings.
+    pub(super) fn compare(&mut self, now: Time, hello: &Hello) {
+        let (Some(mode), Some(scheduler)) = (hello.mode, hello.scheduler) else { return };
+        match mode == self.mode {
+            true => self.tell_of_fragments(now, hello.cuts),
+            // That is told below, and says more.
+            false => self.cuts = None,
+        }
         let differs = Some((mode, scheduler)).filter(|theirs| *theirs != (self.mode, self.scheduler));
         if self.differs == differs {
             return;
@@ -508,7 +547,6 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use fairspan_core::path::State;
-    use fairspan_core::units::Span;
     use std::net::SocketAddr;
     use std::path::Path;
 
@@ -516,6 +554,21 @@ mod tests {
         let text = "[interface]\nname = \"fs0\"\n[[peer]]\n[[peer.channel]]\nkind = \"ethernet\"\ndevice = \"eth0\"\n";
         let config = Config::parse(Path::new("test.toml"), text).expect("a configuration");
         PeerState::new(Time::ZERO, &config.peers[0], crate::secure::OVERHEAD, None).expect("a peer")
+    }
+
+    #[test]
+    fn who_cuts_packets_is_told_when_it_differs_and_when_it_fits_again_and_not_more_often_than_every_ten_seconds() {
+        let mut peer = a_peer();
+        let mut tell = |ms, theirs| {
+            peer.tell_of_fragments(Time::from_millis(ms), theirs);
+            (peer.cuts, peer.cuts_told.map(|told| told.as_nanos() / 1_000_000))
+        };
+        assert_eq!(tell(0, false), (Some([false, false]), None), "nothing to tell");
+        assert_eq!(tell(1000, true), (Some([false, true]), Some(1000)));
+        assert_eq!(tell(5000, true), (Some([false, true]), Some(1000)), "once");
+        assert_eq!(tell(10_999, false), (Some([false, true]), Some(1000)), "later");
+        assert_eq!(tell(11_000, false), (Some([false, false]), Some(11_000)));
+        assert_eq!(tell(30_000, false), (Some([false, false]), Some(11_000)));
     }
 
     fn join(peer: &mut PeerState, id: u8, carrier: Carrier) {

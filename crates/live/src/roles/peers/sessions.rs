@@ -76,7 +76,7 @@ impl Peers {
         let is_odd = decoded.is_err();
         let hello = decoded.unwrap_or_default();
         let peer = &mut self.peers[number];
-        peer.compare(&hello);
+        peer.compare(now, &hello);
         peer.hear_of_channels(instance, &hello);
         let known = peer.channel(id);
         if known.is_none_or(|channel| channel.configured.is_none()) && hello.name.is_none() && !is_odd {
