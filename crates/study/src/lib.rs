@@ -3,6 +3,7 @@
 //! The program and the Python package do the same with it, so it is here once. Nothing is printed here, and no argument and no
 //! signal is read: whoever drives a study says when it stops ([`simulation::Watch`]).
 
+mod embedded;
 mod error;
 pub mod report;
 pub mod ring;

@@ -1,11 +1,9 @@
 //! The scenarios of the papers' figures: those of the checkout that the program is run in, else those it was built with.
 
 use crate::Error;
+use crate::embedded::EMBEDDED;
 use crate::report::nearest;
 use std::path::{Path, PathBuf};
-
-/// (path below scenarios/, text)
-const EMBEDDED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/scenarios.rs"));
 
 /// Folders whose scenarios are tests, not figures.
 const NO_FIGURES: [&str; 2] = ["smoke", "regress"];
@@ -40,7 +38,7 @@ pub fn read(path: &str) -> Option<(PathBuf, String)> {
 pub fn figures() -> Vec<Figure> {
     let mut paths = match checkout() {
         Some(folder) => below(&folder),
-        None => EMBEDDED.iter().map(|(name, _)| (*name).to_owned()).collect(),
+        None => EMBEDDED.iter().map(|(name, _)| (*name).to_owned()).filter(|name| name.ends_with(".toml")).collect(),
     };
     paths.sort();
     let figure = |path: String| {

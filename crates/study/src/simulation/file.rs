@@ -34,13 +34,17 @@ pub fn parse(
     File::parse_with(&path.display().to_string(), text, &settings, &mut files)
 }
 
-/// What is in the file `name` beside the scenario `path`.
+/// What is in the file `name` beside the scenario `path`, also where that is one of the program's own.
 ///
 /// # Errors
 /// Why it cannot be read.
 pub fn beside(path: &Path, name: &str) -> Result<Vec<u8>, String> {
     let folder = path.parent().unwrap_or(Path::new(""));
-    std::fs::read(folder.join(name)).map_err(|error| error.to_string())
+    let file = folder.join(name);
+    let own = |error: std::io::Error| {
+        crate::embedded::at(&file).map(|text| text.as_bytes().to_vec()).ok_or_else(|| error.to_string())
+    };
+    std::fs::read(&file).or_else(own)
 }
 
 /// A capture as the lines that a replay takes: the times and lengths of its IP packets.
