@@ -1,7 +1,7 @@
 //! The scenarios of the papers' figures: those of the checkout that the program is run in, else those it was built with.
 
 use crate::Error;
-use crate::embedded::EMBEDDED;
+use crate::embedded::{self, EMBEDDED};
 use crate::report::nearest;
 use std::path::{Path, PathBuf};
 
@@ -30,15 +30,15 @@ pub fn read(path: &str) -> Option<(PathBuf, String)> {
     if let Some(file) = checkout().map(|folder| folder.join(path)) {
         return std::fs::read_to_string(&file).ok().map(|text| (file, text));
     }
-    let (name, text) = EMBEDDED.iter().find(|(name, _)| *name == path)?;
-    Some((Path::new("scenarios").join(name), (*text).to_owned()))
+    let file = Path::new("scenarios").join(path);
+    embedded::at(&file).map(|text| (file, text.to_owned()))
 }
 
 /// All figures, by key.
 pub fn figures() -> Vec<Figure> {
     let mut paths = match checkout() {
         Some(folder) => below(&folder),
-        None => EMBEDDED.iter().map(|(name, _)| (*name).to_owned()).filter(|name| name.ends_with(".toml")).collect(),
+        None => EMBEDDED.iter().map(|(name, _)| (*name).to_owned()).collect(),
     };
     paths.sort();
     let figure = |path: String| {

@@ -5,6 +5,7 @@ use crate::reload::reload;
 use serde_json::Value;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
 
 pub(crate) fn lab() -> Option<Lab> {
     let lab = Lab::new(&["client", "gw", "server"])?;
@@ -49,7 +50,18 @@ pub(crate) fn number(daemon: &Daemon, name: &str) -> u64 {
 
 pub(crate) fn listen(lab: &Lab, address: &str) -> TcpListener {
     let address = address.to_owned();
-    lab.run("server", move || TcpListener::bind(address).expect("the server's address"))
+    lab.run("server", move || {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            // A process that another test is just starting still has the listener that was here before.
+            match TcpListener::bind(&address) {
+                Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < end => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                bound => return bound.expect("the server's address"),
+            }
+        }
+    })
 }
 
 pub(crate) fn connect(lab: &Lab, to: &str) -> std::io::Result<TcpStream> {

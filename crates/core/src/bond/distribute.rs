@@ -1,8 +1,8 @@
 //! Which channel carries the next packet.
 //!
 //! A causal discipline and the best channels choose when a packet leaves: it waits in the host queue until the channel
-//! that is next may send, and no other is taken in its place. By their paces the channels choose without such waits. A policy chooses when a packet comes ([`Policed`]). The
-//! stripe chooses by a discipline that it shares with the peer (`striped.rs`).
+//! that is next may send, and no other is taken in its place. By their paces the channels choose without such waits. A policy
+//! chooses when a packet comes ([`Policed`]). The stripe chooses by a discipline that it shares with the peer (`striped.rs`).
 
 use super::channel::{Channel, Channels, bit, each};
 use super::class::{ClassConfig, ClassMode};

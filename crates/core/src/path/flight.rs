@@ -551,6 +551,17 @@ mod tests {
         assert_eq!(flight.in_flight(), Bytes::ZERO);
     }
 
+    /// The peer names the newest 64 and counts all: which of those before arrived is a guess.
+    #[test]
+    fn the_longest_is_one_that_the_peer_named() {
+        let mut flight = Flight::default();
+        for n in 0..100 {
+            flight.on_sent(US(n), if n < 30 { 1400 } else { 100 });
+        }
+        let report = flight.on_feedback(US(200), &feedback(100, 100, u64::MAX)).unwrap();
+        assert!(report.delivered > Bytes::new(100 * 100) && report.longest == 100, "{report:?}");
+    }
+
     #[test]
     fn what_was_never_sent_is_refused() {
         let mut flight = Flight::default();

@@ -1,6 +1,6 @@
 //! Scenario files, and what they name beside them.
 
-use crate::Error;
+use crate::{Error, embedded};
 use fairspan_sim::scenario::{File, ReadError};
 use fairspan_trace::capture::Capture;
 use fairspan_trace::replay::Replay;
@@ -42,7 +42,8 @@ pub fn beside(path: &Path, name: &str) -> Result<Vec<u8>, String> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let file = folder.join(name);
     let own = |error: std::io::Error| {
-        crate::embedded::at(&file).map(|text| text.as_bytes().to_vec()).ok_or_else(|| error.to_string())
+        let text = if path.exists() { None } else { embedded::at(&file) };
+        text.map(|text| text.as_bytes().to_vec()).ok_or_else(|| error.to_string())
     };
     std::fs::read(&file).or_else(own)
 }

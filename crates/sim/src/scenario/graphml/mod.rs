@@ -164,6 +164,7 @@ fn distance(a: [f64; 2], b: [f64; 2]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fairspan_core::units::Rate;
 
     const ALL: Wanted<'static> = Wanted { rate: RATE, delay: Some("ms"), labels: false };
 
@@ -269,6 +270,25 @@ mod tests {
     }
 
     #[test]
+    fn data_is_text_alone_and_names_have_sixty_characters_of_any_script() {
+        let graph = |label: &str, rate: &str| {
+            format!(
+                "<graph edgedefault=\"directed\">\n<node id=\"0\"><data key=\"d3\">{label}</data></node><node id=\"1\"><data key=\"d3\">B</data></node>\n\
+                 <edge source=\"0\" target=\"1\"><data key=\"d4\">{rate}</data></edge></graph>"
+            )
+        };
+        let wanted = Wanted { labels: true, ..ALL };
+        let read = |label: &str, rate: &str| parse::parse(&file(&graph(label, rate)), wanted);
+        assert_eq!(read("A", "40").unwrap().edges[0].rate, Some(Rate::from_bits_per_sec(40)));
+        for rate in ["<!-- c -->155520000", "40<!-- -->.7", "<b/>40"] {
+            let error = read("A", rate).unwrap_err();
+            assert!(error.contains("more than text") && error.contains("line 10,"), "{rate}: {error}");
+        }
+        assert!(read(&"ж".repeat(60), "40").is_ok());
+        assert!(read(&"ж".repeat(61), "40").unwrap_err().contains("60 characters"));
+    }
+
+    #[test]
     fn deep_nesting_document_types_and_strangers_files_are_refused() {
         let deep = format!("<graphml>{}", "<a>".repeat(3_000_000));
         let error = parse::parse(&deep, ALL).unwrap_err();
@@ -277,6 +297,15 @@ mod tests {
         assert!(parse::parse(bomb, ALL).unwrap_err().contains("DOCTYPE"));
         assert!(parse::parse("<svg/>", ALL).unwrap_err().contains("begins with <svg>"));
         assert!(parse::parse("", ALL).unwrap_err().contains("not XML"));
+        let many = format!("<graphml{}/>", (0..1000).map(|n| format!(" a{n}=\"\"")).collect::<String>());
+        assert!(
+            parse::parse(&many, ALL).unwrap_err().contains("4096 bytes"),
+            "attributes are compared with one another"
+        );
+        let spaces: String = (0..101).map(|n| format!("<a xmlns:a{n}=\"u\"/>")).collect();
+        assert!(parse::parse(&format!("<graphml>\n{spaces}</graphml>"), ALL).unwrap_err().contains("line 2:"));
+        let hidden = format!("<!--><a b=\"-->{}", "<a>".repeat(100));
+        assert!(parse::parse(&hidden, ALL).unwrap_err().contains("nested 65 deep"));
         // What is in comments and quotes is not nested.
         let quoted = format!("<!-- {} --><svg a=\"{}\"/>", "<a>".repeat(100), ">".repeat(100));
         assert!(parse::parse(&quoted, ALL).unwrap_err().contains("begins with <svg>"));
