@@ -97,6 +97,8 @@ const HIDDEN: Span = Span::from_secs(5);
 const MOST_HIDDEN: Span = Span::from_secs(60);
 /// How many times the mean deviation of the wait a round takes at least.
 const JITTERS: f64 = 24.0;
+/// Where the deviation falls to so small a part of what it was when a round began, that was no jitter.
+const CALM: f64 = 4.0;
 
 /// What the sender does at the moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -120,6 +122,8 @@ struct Round {
     end: u64,
     /// But not before this, so that jitter at both ends of it matters little.
     until: Time,
+    /// d when that was set.
+    deviation: f64,
     /// The least wait, in nanoseconds.
     least: f64,
     /// Bytes that had been delivered at its first report and at its last, and when.
@@ -138,6 +142,7 @@ impl Round {
         Round {
             end,
             until,
+            deviation: 0.0,
             least: f64::INFINITY,
             first: None,
             last: (0, Time::ZERO),
@@ -301,6 +306,19 @@ impl Probe {
         (self.base / 2.0).max(25e6)
     }
 
+    /// J, the least time of a round in which a rate is measured.
+    fn long_round(&self) -> Span {
+        Span::from_nanos((JITTERS * self.deviation) as u64)
+    }
+
+    /// A queue that came and went looks like jitter. Where that is over, the round needs no more time than what is left of it says.
+    fn calm_down(&mut self) {
+        if self.deviation < self.round.deviation / CALM {
+            self.round.deviation = self.deviation;
+            self.round.until = self.round.until.min(self.began + self.long_round());
+        }
+    }
+
     fn gain(&self) -> f64 {
         match self.phase {
             Phase::Start { .. } => START,
@@ -365,7 +383,7 @@ impl Probe {
     /// A round is over.
     fn end_round(&mut self, now: Time, next: u64) {
         let round = core::mem::replace(&mut self.round, Round::new(next, now));
-        let long = Span::from_nanos((JITTERS * self.deviation) as u64);
+        let long = self.long_round();
         if round.enough {
             self.round.first = round.first.map(|_| round.last);
         }
@@ -452,7 +470,7 @@ impl Probe {
         };
         self.began = now;
         if matches!(self.phase, Phase::Cruise { .. } | Phase::Look { .. }) {
-            self.round.until = now + long;
+            (self.round.until, self.round.deviation) = (now + long, self.deviation);
         }
     }
 }
@@ -472,7 +490,10 @@ impl Law for Probe {
             && self.is_slower(&watch)
         {
             self.slow_down(acked.now, acked.next, &watch);
-        } else if acked.up_to >= self.round.end && acked.now >= self.round.until {
+            return;
+        }
+        self.calm_down();
+        if acked.up_to >= self.round.end && acked.now >= self.round.until {
             self.end_round(acked.now, acked.next);
         }
     }
