@@ -16,7 +16,7 @@
 //! | F | what waits for others, found at the end of a drain, at most max(b/2, 15 ms) + 4 d | `floor` |
 //! | T = max(b/8, 5 ms) + d | the queue beyond F that is taken for none | `Probe::target` |
 //! | e | by how much a probe goes faster: (10 ms + 4 d)/b at first, of 1/32 to 1/4 | `Phase::Up` |
-//! | J = 24 d | least time of a round in which a rate is measured (cruise, look) | `JITTERS` |
+//! | J = 24 d, at most 1 s | least time of a round in which a rate is measured (cruise, look) | `JITTERS` |
 //!
 //! A round lasts until what was sent before it is acknowledged. Its rate is what was delivered from its first report to its last (from the
 //! last of the round before, if that had enough to send), over the time between, and at most the largest sample of the delivery rate,
@@ -97,8 +97,8 @@ const HIDDEN: Span = Span::from_secs(5);
 const MOST_HIDDEN: Span = Span::from_secs(60);
 /// How many times the mean deviation of the wait a round takes at least.
 const JITTERS: f64 = 24.0;
-/// Where the deviation falls to so small a part of what it was when a round began, that was no jitter.
-const CALM: f64 = 4.0;
+/// But no longer than this for that reason: when a long queue goes, d is as large as it for a moment.
+const LONG: Span = Span::from_secs(1);
 
 /// What the sender does at the moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -122,8 +122,6 @@ struct Round {
     end: u64,
     /// But not before this, so that jitter at both ends of it matters little.
     until: Time,
-    /// d when that was set.
-    deviation: f64,
     /// The least wait, in nanoseconds.
     least: f64,
     /// Bytes that had been delivered at its first report and at its last, and when.
@@ -142,7 +140,6 @@ impl Round {
         Round {
             end,
             until,
-            deviation: 0.0,
             least: f64::INFINITY,
             first: None,
             last: (0, Time::ZERO),
@@ -306,19 +303,6 @@ impl Probe {
         (self.base / 2.0).max(25e6)
     }
 
-    /// J, the least time of a round in which a rate is measured.
-    fn long_round(&self) -> Span {
-        Span::from_nanos((JITTERS * self.deviation) as u64)
-    }
-
-    /// A queue that came and went looks like jitter. Where that is over, the round needs no more time than what is left of it says.
-    fn calm_down(&mut self) {
-        if self.deviation < self.round.deviation / CALM {
-            self.round.deviation = self.deviation;
-            self.round.until = self.round.until.min(self.began + self.long_round());
-        }
-    }
-
     fn gain(&self) -> f64 {
         match self.phase {
             Phase::Start { .. } => START,
@@ -383,7 +367,7 @@ impl Probe {
     /// A round is over.
     fn end_round(&mut self, now: Time, next: u64) {
         let round = core::mem::replace(&mut self.round, Round::new(next, now));
-        let long = self.long_round();
+        let long = Span::from_nanos((JITTERS * self.deviation) as u64).min(LONG);
         if round.enough {
             self.round.first = round.first.map(|_| round.last);
         }
@@ -470,7 +454,7 @@ impl Probe {
         };
         self.began = now;
         if matches!(self.phase, Phase::Cruise { .. } | Phase::Look { .. }) {
-            (self.round.until, self.round.deviation) = (now + long, self.deviation);
+            self.round.until = now + long;
         }
     }
 }
@@ -490,10 +474,7 @@ impl Law for Probe {
             && self.is_slower(&watch)
         {
             self.slow_down(acked.now, acked.next, &watch);
-            return;
-        }
-        self.calm_down();
-        if acked.up_to >= self.round.end && acked.now >= self.round.until {
+        } else if acked.up_to >= self.round.end && acked.now >= self.round.until {
             self.end_round(acked.now, acked.next);
         }
     }

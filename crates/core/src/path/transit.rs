@@ -10,7 +10,7 @@
 //! A queue grows by a second in a second at most: while more comes than goes, each packet arrives later behind the one before than it
 //! left, and by no more than the time between the arrivals. Jitter jumps. So the line that follows the transits, falls with them at
 //! once and rises by the time that passes, is taken for a queue, and what packets take beyond it is jitter. Packets that go alone have no queue
-//! of their own before them.
+//! of their own before them, but where traffic has just gone what it left behind may still stand there, and is taken off.
 //!
 //! **A link that stands still is no jitter.** What goes alone then takes far longer, and five deviations with it in them are kept for as long as 64
 //! samples take, of which there are few. So while traffic follows closely, what goes alone counts only as long as it tells of no more than [`FAR`].
@@ -133,15 +133,17 @@ impl Transit {
         self.followed.is_some_and(|followed| now.since(followed) < BESIDE)
     }
 
-    fn sample(&mut self, now: Time, transit: i64, close: bool) {
+    fn sample(&mut self, now: Time, mut transit: i64, close: bool) {
         self.sampled = now;
         if now.since(self.began) >= MEMORY {
             self.most = [self.most[1].or(self.most[0]), None];
             self.began = now;
         }
-        let queue = if close { self.queued.saturating_sub(self.least().unwrap_or(self.queued)).max(0) } else { 0 };
-        let transit = transit.saturating_sub(queue);
         let beside = !close && self.is_beside_traffic(now);
+        if close || beside {
+            let queue = self.queued.saturating_sub(self.least().unwrap_or(self.queued)).max(0);
+            transit = transit.saturating_sub(queue);
+        }
         if close {
             self.followed = Some(now);
         }
@@ -264,6 +266,29 @@ mod tests {
             transit.usual().unwrap() / 1_000_000
         };
         assert!(varied(&mut Transit::default(), 0) > 90, "without traffic that is jitter");
+    }
+
+    #[test]
+    fn a_queue_that_traffic_left_behind_is_no_jitter_of_what_goes_alone_in_its_pauses() {
+        // Over 50 ms, traffic for a second, and in a pause behind it three packets, which in each second time stand in what is left of its queue.
+        let usual = |queue: u64| {
+            let (mut transit, mut most) = (Transit::default(), 0);
+            for second in 0..60 {
+                let queue = if second % 2 == 0 { 0 } else { queue };
+                for n in 0..400 {
+                    let waits = (queue * n).div_ceil(300).min(queue);
+                    transit.add(Time::from_millis(1000 * second + 2 * n + 50 + waits), (50 + waits as i64) * 1_000_000);
+                }
+                for n in 1..4 {
+                    let waits = queue.saturating_sub(4 * n);
+                    let came = Time::from_millis(1000 * second + 800 + 20 * n + 50 + waits);
+                    transit.add(came, (50 + waits as i64) * 1_000_000);
+                }
+                most = most.max(transit.usual().unwrap() / 1_000_000);
+            }
+            most
+        };
+        assert_eq!([0, 15, 25, 40].map(usual), [50; 4]);
     }
 
     #[test]

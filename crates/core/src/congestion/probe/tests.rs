@@ -229,3 +229,14 @@ fn what_a_peer_claims_moves_it_no_further_than_what_was_sent() {
         assert!(pace <= 27_700_000, "{n}: {pace} bit/s");
     }
 }
+
+#[test]
+fn a_path_that_nearly_stood_still_for_a_moment_is_used_again_within_four_seconds() {
+    for low in [8.0, 12.0, 17.0, 30.0, 45.0] {
+        let rates = [(215.0, 0.0), (133.0, 10.0), (low, 10.5), (200.0, 11.0)];
+        let out = run(&Path { rates: &rates, trip: 60, room: 1000, loses: 0 }, None, &[0.0], 18);
+        let mbit: Vec<f64> = out[10..].iter().map(|(mbit, _)| mbit[0]).collect();
+        assert!(mbit[1] < low + 1.0, "the check sees the queue of that moment: {mbit:?}");
+        assert!(mbit[5..].iter().all(|mbit| *mbit > 170.0), "{low} Mbit/s: {mbit:?}");
+    }
+}
