@@ -1,7 +1,7 @@
 //! The page in the daemon: `web` and what goes with it.
 
 use super::secret::Text;
-use super::{ConfigError, Interface, Login, RawInterface, Reader};
+use super::{ConfigError, Interface, Login, RawInterface, Reader, Webhook};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use toml::Spanned;
@@ -33,6 +33,8 @@ pub(crate) struct Served {
     pub(crate) may_control: bool,
     /// The file of its history.
     pub(crate) history: PathBuf,
+    /// Where alarms go.
+    pub(crate) webhook: Option<Webhook>,
 }
 
 impl Interface {
@@ -45,6 +47,7 @@ impl Interface {
             hosts: self.web_hosts.clone(),
             may_control: self.web_control,
             history: self.state_dir.join(format!("{}.history", self.name)),
+            webhook: self.webhook.clone(),
         }
     }
 }
