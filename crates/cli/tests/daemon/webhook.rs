@@ -53,8 +53,6 @@ fn alarms_wait_for_a_receiver_that_is_gone_come_in_order_and_tell_of_each_link_a
     let settings = format!("webhook = \"http://{RECEIVER}/secret-path\"\nwebhook_password_file = \"hook\"\n");
     let site = lab.daemon("site", "site", &pair.site_config(&settings, EQUAL_SHARES));
     site.wait_up(2);
-    // What has not been up is no news when it goes: the alarms' own look has to have seen both.
-    std::thread::sleep(std::time::Duration::from_millis(2500));
     let hook = |site: &Daemon| site.status()["webhook"].clone();
     site.wait("nobody is there", |site| hook(site)["problem"].as_str().is_some_and(|why| why.contains("refused")));
     lab.transfer("site", "hub", "10.77.0.1:5000", 1);
