@@ -1,8 +1,5 @@
 //! `confine`: which restraints a daemon is to have.
 
-use super::{ConfigError, Reader};
-use toml::Spanned;
-
 /// `confine`: what a daemon does without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
@@ -30,19 +27,5 @@ impl Wanted {
             }
         }
         Ok(wanted)
-    }
-}
-
-impl Reader<'_> {
-    pub(super) fn confine(&self, words: Option<&[Spanned<String>]>) -> Result<Wanted, ConfigError> {
-        let wanted = match words {
-            Some(words) => Wanted::of(words.iter().map(|word| word.get_ref().as_str())),
-            None => Wanted::of(Wanted::WORDS.into_iter()),
-        };
-        wanted.map_err(|word| {
-            let span = words.into_iter().flatten().find(|given| given.get_ref() == word).map_or(0..0, Spanned::span);
-            let problem = format!("`{word}` is none of {}", Wanted::WORDS.join(", "));
-            self.error(span, "interface.confine", problem)
-        })
     }
 }

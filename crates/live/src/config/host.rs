@@ -116,6 +116,19 @@ impl Reader<'_> {
         Err(self.error(text.span(), setting, problem))
     }
 
+    /// `confine`: which restraints the daemon is to have.
+    pub(super) fn confine(&self, words: Option<&[Spanned<String>]>) -> Result<Wanted, ConfigError> {
+        let wanted = match words {
+            Some(words) => Wanted::of(words.iter().map(|word| word.get_ref().as_str())),
+            None => Wanted::of(Wanted::WORDS.into_iter()),
+        };
+        wanted.map_err(|word| {
+            let span = words.into_iter().flatten().find(|given| given.get_ref() == word).map_or(0..0, Spanned::span);
+            let problem = format!("`{word}` is none of {}", Wanted::WORDS.join(", "));
+            self.error(span, "interface.confine", problem)
+        })
+    }
+
     /// The user whom the daemon is to become: `useradd` may still come.
     pub(super) fn user(&self, text: Option<Spanned<String>>) -> Option<String> {
         let text = text?;

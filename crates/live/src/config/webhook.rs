@@ -1,6 +1,5 @@
 //! `webhook`: where the daemon tells of what went wrong, and of what is well again.
 
-use super::{ConfigError, RawInterface, Reader};
 use std::fmt;
 use std::net::SocketAddr;
 use zeroize::Zeroizing;
@@ -8,8 +7,8 @@ use zeroize::Zeroizing;
 /// The longest address that is taken, in bytes.
 const LONGEST: usize = 1024;
 /// The longest password.
-const LONGEST_PASSWORD: usize = 1024;
-const EXAMPLE: &str = "http://192.0.2.5:8080/alarms";
+pub(super) const LONGEST_PASSWORD: usize = 1024;
+pub(super) const EXAMPLE: &str = "http://192.0.2.5:8080/alarms";
 
 /// Where alarms go.
 #[derive(Clone, PartialEq, Eq)]
@@ -29,36 +28,13 @@ impl fmt::Debug for Webhook {
     }
 }
 
-impl Reader<'_> {
-    pub(super) fn webhook(&self, raw: &RawInterface) -> Result<Option<Webhook>, ConfigError> {
-        let (Some(url), file) = (&raw.webhook, &raw.webhook_password_file) else {
-            if let Some(file) = &raw.webhook_password_file {
-                self.notice(file.span(), "interface.webhook_password_file", "has no effect without `webhook`");
-            }
-            return Ok(None);
-        };
-        let (address, path) = parse(url.get_ref()).map_err(|problem| {
-            self.error(url.span(), "interface.webhook", format!("{problem}, such as \"{EXAMPLE}\""))
-        })?;
-        let password = match self.secret(None, file.as_ref(), "interface.webhook_password")? {
-            None => None,
-            Some((text, _, _)) if is_token(&text) => Some(Zeroizing::new(text.to_string())),
-            Some((_, span, setting)) => {
-                let problem = format!("is 1 to {LONGEST_PASSWORD} visible characters of ASCII, without spaces");
-                return Err(self.error(span, &setting, problem));
-            }
-        };
-        Ok(Some(Webhook { address, path: Zeroizing::new(path), password }))
-    }
-}
-
 /// Nothing in it ends a line of a request.
-fn is_token(text: &str) -> bool {
+pub(super) fn is_token(text: &str) -> bool {
     (1..=LONGEST_PASSWORD).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_graphic())
 }
 
 /// The address that is called, and what is asked for there.
-fn parse(url: &str) -> Result<(SocketAddr, String), &'static str> {
+pub(super) fn parse(url: &str) -> Result<(SocketAddr, String), &'static str> {
     if url.len() > LONGEST || !url.bytes().all(|c| c.is_ascii_graphic()) {
         return Err("is too long or has characters that no address has: write a shorter one");
     }
@@ -92,7 +68,6 @@ fn parse(url: &str) -> Result<(SocketAddr, String), &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Config;
     use super::*;
 
     #[test]
@@ -117,29 +92,5 @@ mod tests {
             assert!(good(wrong).is_err_and(|problem| problem.contains(says)), "{wrong}: {:?}", good(wrong));
         }
         assert!(good(&format!("http://192.0.2.5/{}", "a".repeat(LONGEST))).is_err());
-    }
-
-    #[test]
-    fn a_password_comes_from_a_file_has_no_end_of_a_line_and_is_not_shown() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let with = |settings: &str| {
-            let text = format!(
-                "[interface]\nname = \"br0\"\n{settings}[bond]\npolicy = \"brr\"\n[[bond.link]]\ndevice = \"eth1\"\n"
-            );
-            Config::parse(&folder.path().join("br0.toml"), &text).map_err(|error| error.to_string())
-        };
-        let write = |text: &str| std::fs::write(folder.path().join("hook"), text).expect("written");
-        let both = "webhook = \"http://192.0.2.5/x\"\nwebhook_password_file = \"hook\"\n";
-        write("correct-horse\n");
-        let config = with(both).expect("good");
-        let hook = config.interface.webhook.as_ref().expect("a webhook");
-        assert_eq!(hook.password.as_ref().map(|password| password.as_str()), Some("correct-horse"));
-        assert!(!format!("{config:?}").contains("horse"));
-        write("two words\n");
-        let error = with(both).expect_err("a space");
-        assert!(error.contains("webhook_password") && !error.contains("two words"), "{error}");
-        let config = with("webhook_password_file = \"hook\"\n").expect("of no use");
-        assert_eq!(config.notices.len(), 1, "{:?}", config.notices);
-        assert!(with("webhook = \"https://192.0.2.5/\"\n").is_err_and(|error| error.contains("interface.webhook")));
     }
 }

@@ -3,7 +3,7 @@
 //! Over UDP a question is a datagram. Over TCP it is the same datagram in a connection, as the daemon's channels have it, so the hub sees
 //! no difference.
 
-use super::survey::Failure;
+use super::failure::Failure;
 use super::uplink::Uplink;
 use crate::channel::tcp::frames::Frames;
 use crate::channel::tcp::{Connection, Read, TcpStats, prepare};

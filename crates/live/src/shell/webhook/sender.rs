@@ -187,7 +187,8 @@ mod tests {
         let mut sender = Sender::new(hook, known.clone());
         (1..=WAITING as u64 + 10).for_each(|number| sender.put(message(number)));
         assert_eq!((sender.queue.len(), sender.queue[0].number), (WAITING, 11));
-        assert_eq!((known.lock().lost, known.lock().waiting), (10, WAITING as u64));
+        let status = known.lock().clone();
+        assert_eq!((status.lost, status.waiting), (10, WAITING as u64));
     }
 
     #[test]
