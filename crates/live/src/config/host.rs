@@ -2,7 +2,7 @@
 //! refused here, where the line is known.
 
 use super::peer::{Channel, ChannelKind};
-use super::{ConfigError, Interface, Reader};
+use super::{ConfigError, Interface, Reader, Wanted};
 use crate::{recorded, user};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;

@@ -36,7 +36,7 @@ pub(super) enum Over {
 }
 
 enum Carrier {
-    Datagrams { socket: UdpSocket, received: ReceiveBatch, to: SocketAddr },
+    Datagrams { socket: Box<UdpSocket>, received: Box<ReceiveBatch>, to: SocketAddr },
     Stream { connection: Connection, frames: Frames, to: SocketAddr },
 }
 
@@ -67,7 +67,7 @@ impl Line {
         let carrier = match over {
             Over::Udp(to) => {
                 let socket = datagrams(uplink, source, to).map_err(|error| Failure::NotSent(error.to_string()))?;
-                Carrier::Datagrams { socket, received: ReceiveBatch::new(), to }
+                Carrier::Datagrams { socket: Box::new(socket), received: Box::new(ReceiveBatch::new()), to }
             }
             Over::Tcp(to) => {
                 let failed = |error: io::Error| Failure::NotConnected(error.to_string());
