@@ -329,6 +329,9 @@ fn where_no_udp_passes_at_all_a_site_joins_over_tcp_alone_and_once() {
     hub.stop();
 }
 
+/// What somebody does with a connection that is not meant for him.
+type Stranger = fn(&mut TcpStream);
+
 #[test]
 fn whatever_answers_at_the_hubs_tcp_port_in_place_of_the_hub_join_ends_says_so_and_leaves_nothing() {
     let Some((pair, hub)) = hub_with_tcp_and_guest() else { return };
@@ -344,7 +347,7 @@ fn whatever_answers_at_the_hubs_tcp_port_in_place_of_the_hub_join_ends_says_so_a
     };
     said("Connection refused");
     // A stranger takes whatever comes, and does something else each time.
-    let answers: [(&str, fn(&mut TcpStream)); 4] = [
+    let answers: [(&str, Stranger); 4] = [
         ("something else answers there", |stranger| drop(stranger.write_all(&[0xff; 40_000]))),
         ("it was ended before an answer came", |_| ()),
         // A datagram of the right length, one byte a moment, that says nothing.
