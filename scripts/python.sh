@@ -28,8 +28,16 @@ environment() { # folder, packages ...
 wheel() { # folder, profile
     environment target/python/build "maturin$maturin_version" || skip 'maturin cannot be installed'
     rm -f "$1"/fairspan-*.whl
+    mkdir -p crates/python/licences
+    cp LICENSE-MIT LICENSE-APACHE crates/python/licences
+    scripts/licences.sh fairspan-python crates/python/licences/LIBRARIES.txt
     target/python/build/bin/maturin build --quiet --locked --profile "$2" --manifest-path crates/python/Cargo.toml \
         --interpreter "$python" --out "$1"
+    # What is linked in asks for its licences to be passed on.
+    for licence in LICENSE-MIT LICENSE-APACHE LIBRARIES.txt; do
+        "$python" -m zipfile -l "$(ls "$1"/fairspan-*.whl)" | grep -q "\.dist-info/licenses/.*$licence " \
+            || { echo "wheel: $licence is not in it" >&2; exit 1; }
+    done
     ls -l "$1"/fairspan-*.whl
 }
 

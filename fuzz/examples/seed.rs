@@ -67,7 +67,9 @@ fn invitations() {
         networks: Vec::new(),
         places: vec![place("203.0.113.1")],
         name: "site1".into(),
+        tcp_port: None,
     };
+    let tcp = Invitation { tcp_port: std::num::NonZeroU16::new(443), ..least.clone() };
     let six = Invitation {
         hub: "fd77::1".parse().expect("an address"),
         site: "fd77::2".parse().expect("an address"),
@@ -76,13 +78,13 @@ fn invitations() {
         networks: vec![("0.0.0.0".parse().expect("an address"), 0), ("fd00::".parse().expect("an address"), 8)],
         ..least.clone()
     };
-    for (name, invitation) in [("least", &least), ("six", &six)] {
+    for (name, invitation) in [("least", &least), ("six", &six), ("tcp", &tcp)] {
         let word = invitation.encode().expect("a word");
         write("invitation", &format!("word-{name}"), word.as_bytes());
         write("invitation", &format!("cut-{name}"), &word.as_bytes()[..word.len() - 9]);
         write("invitation", &format!("bytes-{name}"), &content(invitation));
     }
-    write("invitation", "other-version", b"fairspan2AGQAAAA");
+    write("invitation", "other-version", b"fairspan3AGQAAAA");
 }
 
 /// What is between the length and the checksum.

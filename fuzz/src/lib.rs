@@ -21,7 +21,7 @@ use fairspan_core::select::ieee8023ad::{self, AdSelect, LacpRate};
 use fairspan_core::select::{Frame, Layer, LinkState, Links, Select, Selector, Settings};
 use fairspan_core::units::{ChannelId, Rate, Span, Time};
 use fairspan_core::wire::envelope::Envelope;
-use fairspan_core::wire::invitation::Invitation;
+use fairspan_core::wire::invitation::{Invitation, VERSION};
 use fairspan_core::wire::mac::Mac;
 use fairspan_core::wire::marker::Control;
 use fairspan_sim::scenario::File;
@@ -81,7 +81,9 @@ pub fn invitation(data: &[u8]) {
     bytes[..2].copy_from_slice(&len.to_be_bytes());
     let sum = Crc32c::new().with(&bytes).sum();
     bytes.extend_from_slice(&sum.to_be_bytes());
-    for invitation in text.into_iter().chain(Invitation::from_bytes(&bytes)) {
+    for invitation in
+        text.into_iter().chain((1..=VERSION).filter_map(|version| Invitation::from_bytes(version, &bytes).ok()))
+    {
         let word = invitation.encode().expect("what was read can be written");
         assert_eq!(Invitation::decode(&word), Ok(invitation));
     }

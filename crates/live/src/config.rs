@@ -28,6 +28,7 @@ mod split;
 mod tests;
 mod values;
 mod web;
+mod webhook;
 
 pub(crate) use change::paired;
 pub(crate) use web::Served;
@@ -41,6 +42,7 @@ pub use peer::{Channel, ChannelKind, Peer, Quota};
 pub use ring::{BondOf, Ring, RingSide, RingStation};
 pub use secret::veiled;
 pub use shape::Shape;
+pub use webhook::Webhook;
 
 use self::peer::RawKind;
 use self::secret::Text;
@@ -125,6 +127,8 @@ pub struct Interface {
     pub web_hosts: Vec<String>,
     /// `web_control`: whether links may be taken out there; default false.
     pub web_control: bool,
+    /// `webhook`: where alarms go; default nowhere.
+    pub webhook: Option<Webhook>,
     /// `record`: file into which every input of the core is written; default off. For one peer only.
     pub record: Option<PathBuf>,
     /// `offload`: 64 kB units between host and daemon; default true.
@@ -292,6 +296,8 @@ struct RawInterface {
     #[serde(default)]
     web_hosts: Vec<Spanned<String>>,
     web_control: Option<Spanned<bool>>,
+    webhook: Option<Spanned<String>>,
+    webhook_password_file: Option<Spanned<String>>,
     record: Option<Spanned<PathBuf>>,
     offload: Option<bool>,
     padding: Option<bool>,
@@ -645,6 +651,7 @@ impl Reader<'_> {
             }
         }
         let web = self.web(&raw)?;
+        let webhook = self.webhook(&raw)?;
         let (at, control_socket) = match raw.control_socket {
             Some(path) => (path.span(), path.into_inner()),
             None => (raw.name.as_ref().map_or(span, Spanned::span), default_control_socket(&name)),
@@ -676,23 +683,12 @@ impl Reader<'_> {
             web_password: web.password,
             web_hosts: web.hosts,
             web_control: web.may_control,
+            webhook,
             record: raw.record.map(Spanned::into_inner),
             offload: raw.offload.unwrap_or(true),
             padding: raw.padding.unwrap_or(false),
             user: self.user(raw.user),
             confine: self.confine(raw.confine.as_deref())?,
-        })
-    }
-
-    fn confine(&self, words: Option<&[Spanned<String>]>) -> Result<Wanted, ConfigError> {
-        let wanted = match words {
-            Some(words) => Wanted::of(words.iter().map(|word| word.get_ref().as_str())),
-            None => Wanted::of(Wanted::WORDS.into_iter()),
-        };
-        wanted.map_err(|word| {
-            let span = words.into_iter().flatten().find(|given| given.get_ref() == word).map_or(0..0, Spanned::span);
-            let problem = format!("`{word}` is none of {}", Wanted::WORDS.join(", "));
-            self.error(span, "interface.confine", problem)
         })
     }
 }

@@ -131,6 +131,7 @@ pub fn examine(file: &Path, running: Option<&Status>) -> Result<Diagnosis, Confi
     kernel::offloads(&mut findings, &config);
     kernel::connections(&mut findings);
     served(&mut findings, running);
+    alarms(&mut findings, running);
     if Role::of(&config) == Role::Peers {
         daemon(&mut findings, running);
     }
@@ -328,6 +329,20 @@ fn served(findings: &mut Findings, running: Option<&Status>) {
                 ),
             ),
         }
+    }
+}
+
+/// Whether alarms reach who is to know of them.
+fn alarms(findings: &mut Findings, running: Option<&Status>) {
+    let Some(webhook) = running.and_then(|status| status.webhook.as_ref()) else { return };
+    let address = &webhook.address;
+    match &webhook.problem {
+        None => findings.good("webhook", format!("{} alarms were brought to http://{address}", webhook.delivered)),
+        Some(problem) => findings.wrong(
+            "webhook",
+            format!("alarms do not reach http://{address}: {problem}; {} wait", webhook.waiting),
+            "start the program that takes alarms there, or write its address in interface.webhook; the daemon tries again by itself".to_owned(),
+        ),
     }
 }
 

@@ -78,6 +78,9 @@ pub struct Status {
     /// The metrics that the daemon serves, where it is to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<EndpointStatus>,
+    /// What became of alarms, where they go somewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<WebhookStatus>,
     /// What the daemon counts outside any peer: TUN, sockets, handshakes, drops by reason.
     pub counters: Counters,
     /// The peers, in the order of the configuration.
@@ -114,6 +117,7 @@ impl Status {
             port: None,
             web: None,
             metrics: None,
+            webhook: None,
             counters: Counters::new(),
             peers: Vec::new(),
             bond: None,
@@ -144,6 +148,23 @@ pub struct EndpointStatus {
     /// Whether it is served.
     pub served: bool,
     /// Why it is not; it is tried again.
+    pub problem: Option<String>,
+}
+
+/// Where the daemon brings alarms.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WebhookStatus {
+    /// The address and port of the receiver, without what is asked for there, which may be a secret.
+    pub address: String,
+    /// Alarms that it took.
+    pub delivered: u64,
+    /// Alarms that it did not want; they are not brought again.
+    pub refused: u64,
+    /// Alarms for which there was no room.
+    pub lost: u64,
+    /// Alarms that wait.
+    pub waiting: u64,
+    /// Why the last one was not taken.
     pub problem: Option<String>,
 }
 

@@ -13,6 +13,7 @@ use qrcode::{EcLevel, QrCode, render::unicode::Dense1x2};
 use serde_json::json;
 use std::io::{ErrorKind, IsTerminal as _};
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -44,10 +45,13 @@ pub(crate) struct Args {
     /// Of a configuration that is made: the UDP port at which the hub listens [default: 51900]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     port: Option<u16>,
+    /// Of a configuration that is made: the TCP port at which the hub listens too, such as 443, for sites whose network lets no UDP through
+    #[arg(long, value_name = "PORT")]
+    tcp_port: Option<NonZeroU16>,
     /// Leave the QR code out
     #[arg(long)]
     no_qr: bool,
-    /// Print one JSON document: {"invitation", "name", "address", "hub", "expires", "endpoints", "file", "written", "running"}
+    /// Print one JSON document: {"invitation", "name", "address", "hub", "expires", "endpoints", "tcp_port", "file", "written", "running"}
     #[arg(long)]
     json: bool,
 }
@@ -89,6 +93,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         places: args.endpoint.clone(),
         network: args.network,
         port: args.port,
+        tcp_port: args.tcp_port,
         networks: args.route.clone(),
         lifetime: args.expires,
     };
@@ -149,6 +154,7 @@ fn document(args: &Args, invited: &Invited, running: bool) -> serde_json::Value 
         "hub": invited.hub.to_string(),
         "expires": invited.expires,
         "endpoints": invited.places.iter().map(Place::to_string).collect::<Vec<_>>(),
+        "tcp_port": invited.tcp_port,
         "file": args.config,
         "written": invited.written,
         "running": running,
@@ -163,7 +169,11 @@ fn show(args: &Args, invited: &Invited, running: bool) -> anyhow::Result<()> {
     }
     invited.written.lines().for_each(|line| println!("{}", format!("  {line}").trim_end()));
     let places: Vec<String> = invited.places.iter().map(Place::to_string).collect();
-    println!("\nSites call this hub at {}. Let that UDP port in at its firewall.", places.join(", "));
+    let ports = match invited.tcp_port {
+        Some(port) => format!("that UDP port and TCP port {port}"),
+        None => "that UDP port".to_owned(),
+    };
+    println!("\nSites call this hub at {}. Let {ports} in at its firewall.", places.join(", "));
     if invited.is_private {
         println!(
             "None of these is an address of the internet: for sites elsewhere name the one by which this host is reached, as with\n\

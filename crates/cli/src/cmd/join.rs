@@ -62,12 +62,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         key: PublicKey::from_bytes(invitation.hub_key),
         secret: invitation.secret,
         places: places.iter().map(|(address, _)| *address).collect(),
+        tcp_port: invitation.tcp_port,
     };
     let found = candidates(args, &hub)?;
     println!("Asking the hub over {} …", list(found.iter().map(|uplink| uplink.device.clone())));
     let surveyed = uplinks::survey(&hub, site.key(), &found);
     show(&found, &surveyed);
     let reached = chosen(&invitation, &found, &surveyed)?;
+    if reached.iter().any(|(_, reached)| reached.tcp.is_some()) {
+        println!(
+            "Where no UDP gets through, the channel goes over TCP, which costs speed; it goes back by itself once UDP passes."
+        );
+    }
     if !args.yes && !confirm(reached.len())? {
         println!("Nothing was changed.");
         return Ok(Outcome::Negative);
@@ -84,22 +90,36 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         }
         return Err(refusal(answer.verdict, &invitation));
     }
-    let channel = |(uplink, reached): &(&Uplink, Reached)| Channel {
-        device: uplink.device.clone(),
-        // A name is followed when its address changes.
-        endpoint: places
-            .iter()
-            .find(|(address, _)| *address == reached.place)
-            .map_or_else(|| reached.place.to_string(), |(_, place)| place.to_string()),
-        source: reached.source,
-    };
-    let channels: Vec<Channel> = reached.iter().map(channel).collect();
+    let channels: Vec<Channel> =
+        reached.iter().map(|(uplink, reached)| channel(&invitation, &places, uplink, reached)).collect();
     let (text, notices) = site.write(&invitation, &channels).map_err(failed)?;
     println!("\nJoined. Wrote {}, and keys beside it:\n", args.file.display());
     text.lines().for_each(|line| println!("{}", format!("  {line}").trim_end()));
     println!();
     notices.iter().for_each(|notice| eprintln!("warning: {notice}"));
     start(args)
+}
+
+/// What is written of an uplink.
+fn channel(invitation: &Invitation, places: &[(SocketAddr, Place)], uplink: &Uplink, reached: &Reached) -> Channel {
+    let place = places.iter().find(|(address, _)| *address == reached.place).map(|(_, place)| place);
+    // A name is followed when its address changes. A channel that may go over TCP has none.
+    let name = place.filter(|place| matches!(place.host, Host::Name(_)));
+    let (endpoint, tcp) = match (name, reached.tcp) {
+        (Some(name), None) => (name.to_string(), None),
+        (Some(name), tcp) => {
+            eprintln!(
+                "warning: {}: only TCP gets through to {name}, whose address is written, as no name is followed then",
+                uplink.device
+            );
+            (reached.place.to_string(), tcp)
+        }
+        (None, tcp) => {
+            let spare = invitation.tcp_port.map(|port| SocketAddr::new(reached.place.ip(), port.get()));
+            (reached.place.to_string(), tcp.or(spare))
+        }
+    };
+    Channel { device: uplink.device.clone(), endpoint, tcp_endpoint: tcp, source: reached.source }
 }
 
 /// Nothing that is to be reached through the hub is here already.
@@ -208,7 +228,7 @@ fn show(found: &[Uplink], surveyed: &[Result<Reached, Failure>]) {
         let mut row = vec![uplink.device.clone(), uplink.kind.to_string(), or_dash(address), or_dash(gateway)];
         match outcome {
             Ok(reached) => row.extend([
-                reached.place.to_string(),
+                reached.tcp.map_or_else(|| reached.place.to_string(), |place| format!("{place} (TCP)")),
                 format!("{:.1} ms", reached.rtt.as_secs_f64() * 1e3),
                 if reached.path_mtu == 0 { "-".to_owned() } else { format!("{} B", reached.path_mtu) },
                 if reached.translated { format!("to {}", reached.answer.seen.ip()) } else { "no".to_owned() },
@@ -236,8 +256,15 @@ fn chosen<'a>(
         }
         bail!(
             "the hub answers over none of them. Does `fairspan up` run there, with this invitation in its configuration? Does its firewall \
-             let the UDP port of {} in? Does a network on the way let UDP through?",
-            list(invitation.places.iter().map(ToString::to_string))
+             let the UDP port of {} in{}? {}",
+            list(invitation.places.iter().map(ToString::to_string)),
+            invitation.tcp_port.map(|port| format!(", and TCP port {port}")).unwrap_or_default(),
+            match invitation.tcp_port {
+                Some(_) => "Does a network on the way let either through?",
+                None => {
+                    "Does a network on the way let UDP through? Where none does, the hub needs a `listen_tcp_port`, and has to invite again."
+                }
+            }
         );
     };
     match first.answer.verdict {

@@ -24,6 +24,7 @@ pub(crate) fn key_folder() -> tempfile::TempDir {
         networks: Vec::new(),
         places: vec![Place { host: Host::Name("hub.example.net".into()), port: 51900 }],
         name: "site1".into(),
+        tcp_port: None,
     };
     fs::write(folder.path().join("site1.invitation"), invitation.encode().expect("a line")).expect("a file");
     folder

@@ -5,9 +5,14 @@ use crate::reload::Flow;
 use fairspan_core::wire::invitation::Invitation;
 use serde_json::Value;
 use std::fs;
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Output;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
@@ -245,4 +250,130 @@ fn a_hub_that_cannot_keep_who_has_joined_lets_nobody_join() {
     let (joined, _) = join(lab, "guest", &word(&invited), &[]);
     assert!(joined.status.success(), "{}", text(&joined));
     hub.stop();
+}
+
+/// No UDP comes in by these devices any more.
+fn block_udp(lab: &Lab, ends: &[(&str, &str)]) {
+    for (namespace, device) in ends {
+        crate::tcp::change_rules(lab, "add", &[namespace], device);
+    }
+}
+
+/// A hub that listens for TCP too, and a guest with two uplinks. Rules may drop what is for the hosts themselves.
+fn hub_with_tcp_and_guest() -> Option<(Pair, Daemon)> {
+    let (pair, hub) = hub_and_guest()?;
+    hub.stop();
+    for namespace in ["hub", "guest"] {
+        for family in ["-4", "-6"] {
+            pair.lab.ip(namespace, &[family, "rule", "add", "pref", "10", "lookup", "local"]);
+            pair.lab.ip(namespace, &[family, "rule", "del", "pref", "0"]);
+        }
+    }
+    let hub = pair.lab.daemon("hub", "hub", &pair.hub_config(crate::tcp::LISTENS, ""));
+    Some((pair, hub))
+}
+
+#[test]
+fn an_uplink_that_lets_no_udp_through_joins_over_tcp_beside_one_that_does() {
+    let Some((pair, hub)) = hub_with_tcp_and_guest() else { return };
+    let lab = &pair.lab;
+    block_udp(lab, &[("hub", "eth3"), ("guest", "eth1")]);
+    let invited = invite(lab, &ENDS);
+    assert_eq!(invited["tcp_port"], 443, "{invited}");
+    let (joined, file) = join(lab, "guest", &word(&invited), &[]);
+    let said = text(&joined);
+    assert!(joined.status.success(), "{said}");
+    let row = |device: &str| said.lines().find(|line| line.contains(device) && line.contains('│')).unwrap_or_default();
+    assert!(row("eth1").contains(".1:443 (TCP)") && row("eth0").contains(" B "), "{said}");
+    assert!(!row("eth0").contains("TCP") && said.contains("the channel goes over TCP"), "{said}");
+    let written = fs::read_to_string(&file).expect("a configuration");
+    for device in ["eth0", "eth1"] {
+        let channel = written.split("[[peer.channel]]").find(|channel| channel.contains(&format!("\"{device}\"")));
+        let channel = channel.unwrap_or_else(|| panic!("no channel by {device}: {written}"));
+        let of = |setting: &str| {
+            let line = channel.lines().find_map(|line| line.strip_prefix(&format!("{setting} = \"")));
+            line.and_then(|line| line.trim_end_matches('"').parse::<SocketAddr>().ok())
+        };
+        let (Some(udp), Some(tcp)) = (of("endpoint"), of("tcp_endpoint")) else { panic!("{written}") };
+        assert_eq!((udp.ip(), tcp.port()), (tcp.ip(), 443), "{written}");
+    }
+    let guest = start(lab, "guest", &file);
+    guest.wait_up(2);
+    guest.wait("one uplink is on TCP, the other is not", |guest| {
+        (crate::tcp::kind(guest, "eth0"), crate::tcp::kind(guest, "eth1")) == ("udp".into(), "tcp".into())
+    });
+    lab.echo("hub", "10.77.0.1:7");
+    assert!(lab.until_answered("guest", "10.77.0.3:0", "10.77.0.1:7").is_some());
+    guest.stop();
+    hub.stop();
+}
+
+#[test]
+fn where_no_udp_passes_at_all_a_site_joins_over_tcp_alone_and_once() {
+    let Some((pair, hub)) = hub_with_tcp_and_guest() else { return };
+    let lab = &pair.lab;
+    block_udp(lab, &[("hub", "eth2"), ("hub", "eth3"), ("guest", "eth0"), ("guest", "eth1")]);
+    let invited = invite(lab, &ENDS);
+    let (joined, file) = join(lab, "guest", &word(&invited), &[]);
+    assert!(joined.status.success(), "{}", text(&joined));
+    assert_eq!((hub.counter("join_joined"), hub.counter("socket_received_messages")), (1, 0), "all of it by TCP");
+    let guest = start(lab, "guest", &file);
+    guest.wait_up(2);
+    lab.transfer("guest", "hub", "10.77.0.1:5001", 3);
+    guest.stop();
+    for name in ["guest.key", "guest.toml"] {
+        fs::remove_file(lab.path(name)).expect("there");
+    }
+    let (again, _) = join(lab, "guest", &word(&invited), &[]);
+    assert!(again.status.code() == Some(2) && text(&again).contains("was used already"), "{}", text(&again));
+    hub.stop();
+}
+
+/// What somebody does with a connection that is not meant for him.
+type Stranger = fn(&mut TcpStream);
+
+#[test]
+fn whatever_answers_at_the_hubs_tcp_port_in_place_of_the_hub_join_ends_says_so_and_leaves_nothing() {
+    let Some((pair, hub)) = hub_with_tcp_and_guest() else { return };
+    let lab = &pair.lab;
+    let invited = invite(lab, &ENDS[..2]);
+    hub.stop();
+    let said = |says: &str| {
+        let (refused, _) = join(lab, "guest", &word(&invited), &["--uplink", "eth0"]);
+        let said = text(&refused);
+        assert!(refused.status.code() == Some(1) && said.contains(says), "{says}: {said}");
+        assert!(said.contains("over UDP: no answer; over TCP: ") && said.contains("TCP port 443"), "{said}");
+        assert_eq!(files_of(lab, "guest"), Vec::<String>::new());
+    };
+    said("Connection refused");
+    // A stranger takes whatever comes, and does something else each time.
+    let answers: [(&str, Stranger); 4] = [
+        ("something else answers there", |stranger| drop(stranger.write_all(&[0xff; 40_000]))),
+        ("it was ended before an answer came", |_| ()),
+        // A datagram of the right length, one byte a moment, that says nothing.
+        ("no answer", |stranger| {
+            while [0, 100].iter().chain(&[7; 100]).all(|byte| stranger.write_all(&[*byte]).is_ok()) {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }),
+        ("no answer", |stranger| drop(std::io::copy(stranger, &mut std::io::sink()))),
+    ];
+    for (says, answer) in answers {
+        let listener = lab.run("hub", || TcpListener::bind("192.168.3.1:443").expect("a port"));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, own) = (stop.clone(), listener.try_clone().expect("another one"));
+        own.set_nonblocking(true).expect("set");
+        let strangers = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                match own.accept() {
+                    Ok((mut stranger, _)) => drop(std::thread::spawn(move || answer(&mut stranger))),
+                    Err(_) => std::thread::sleep(Duration::from_millis(10)),
+                }
+            }
+        });
+        said(says);
+        stop.store(true, Ordering::Relaxed);
+        strangers.join().expect("ended");
+        drop(listener);
+    }
 }

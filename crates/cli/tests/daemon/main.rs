@@ -41,3 +41,4 @@ mod split_peers;
 mod tcp;
 mod unreachable;
 mod web;
+mod webhook;

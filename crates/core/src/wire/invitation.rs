@@ -1,7 +1,8 @@
 //! An invitation: all that a site has to know of a hub to join it, in one word that goes into a URL, a message or a QR code.
 //!
-//! What it is: the text `fairspan1`, where the number is the format's, and behind it these bytes in base64 for URLs (RFC 4648, section 5),
-//! without padding. All numbers are in network order.
+//! What it is: the text `fairspan1` or `fairspan2`, where the number is the format's, and behind it these bytes in base64 for URLs (RFC 4648,
+//! section 5), without padding. All numbers are in network order. The second format is that of a hub which listens for TCP too; other hubs
+//! go on with the first, which older programs read.
 //!
 //! | bytes | meaning |
 //! |---|---|
@@ -13,6 +14,7 @@
 //! | 1, … | how many further networks lie behind the hub, and of each 4 or 6, the address and the length of the prefix |
 //! | 1, … | at how many places the hub is called, and of each 4 or 6 with the address, or 0 with a name behind its length, and the port in 2 |
 //! | 1, … | the site's name behind its length |
+//! | 2 | in format 2: the TCP port, at each of the places |
 //! | 4 | CRC-32C of all before it |
 //!
 //! Departures: none; it is ours. White space between the characters does not count, as mail programs break lines. The checksum is against
@@ -27,12 +29,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::num::NonZeroU16;
 use thiserror::Error;
 
 /// What each invitation begins with, before the number of its format.
 pub const NAME: &str = "fairspan";
-/// The format that this is.
-pub const VERSION: u32 = 1;
+/// The newest format.
+pub const VERSION: u32 = 2;
 /// Bytes of the secret.
 pub const SECRET_LEN: usize = 16;
 /// Most bytes of an invitation.
@@ -68,6 +71,8 @@ pub struct Invitation {
     pub places: Vec<Place>,
     /// What the hub calls the site.
     pub name: String,
+    /// The TCP port at which the hub listens too, at each of its places.
+    pub tcp_port: Option<NonZeroU16>,
 }
 
 /// A place at which a hub is called.
@@ -109,6 +114,7 @@ impl fmt::Debug for Invitation {
             .field("networks", &self.networks)
             .field("places", &self.places)
             .field("name", &self.name)
+            .field("tcp_port", &self.tcp_port)
             .finish_non_exhaustive()
     }
 }
@@ -117,11 +123,11 @@ impl fmt::Debug for Invitation {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum InvitationError {
     /// It begins otherwise.
-    #[error("this is no invitation: one begins with `{NAME}{VERSION}`, and `fairspan invite` prints it")]
+    #[error("this is no invitation: one begins with `{NAME}` and a number, and `fairspan invite` prints it")]
     Other,
     /// It is of another format.
     #[error(
-        "the invitation is of version {0}, and this program reads version {VERSION}: run the same release on both ends"
+        "the invitation is of version {0}, and this program reads versions 1 to {VERSION}: run the same release on both ends"
     )]
     Version(String),
     /// Its end is missing.
@@ -177,6 +183,7 @@ impl Invitation {
             bytes.extend_from_slice(&place.port.to_be_bytes());
         }
         put_text(&mut bytes, &self.name);
+        bytes.extend(self.tcp_port.iter().flat_map(|port| port.get().to_be_bytes()));
         let len = bytes.len() + CHECKSUM_LEN;
         self.check()?;
         if len > LONGEST {
@@ -185,7 +192,8 @@ impl Invitation {
         bytes[..2].copy_from_slice(&(len as u16).to_be_bytes());
         let sum = Crc32c::new().with(&bytes).sum();
         bytes.extend_from_slice(&sum.to_be_bytes());
-        let mut text = NAME.to_string() + &VERSION.to_string();
+        let version = if self.tcp_port.is_some() { 2 } else { 1 };
+        let mut text = NAME.to_string() + &version.to_string();
         URL_SAFE_NO_PAD.encode_string(&bytes, &mut text);
         Ok(text)
     }
@@ -198,26 +206,26 @@ impl Invitation {
         let word: String = text.chars().filter(|c| !c.is_ascii_whitespace()).collect();
         let versioned = word.strip_prefix(NAME).ok_or(InvitationError::Other)?;
         let digits = versioned.bytes().take_while(u8::is_ascii_digit).count();
-        let (version, body) = versioned.split_at(digits);
-        if version.is_empty() {
+        let (number, body) = versioned.split_at(digits);
+        if number.is_empty() {
             return Err(if body.is_empty() { InvitationError::Stub } else { InvitationError::Other });
         }
-        if version != VERSION.to_string() {
-            return Err(InvitationError::Version(version.chars().take(10).collect()));
-        }
-        let first = NAME.len() + version.len();
+        let Some(version) = (1..=VERSION).find(|version| number == version.to_string()) else {
+            return Err(InvitationError::Version(number.chars().take(10).collect()));
+        };
+        let first = NAME.len() + number.len();
         let strange = |c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_');
         if let Some(place) = body.chars().position(strange) {
             return Err(InvitationError::Character(first + place + 1));
         }
-        Invitation::from_bytes(&whole(body)?)
+        Invitation::from_bytes(version, &whole(body)?)
     }
 
-    /// Reads the bytes behind `fairspan1`, checksum and all.
+    /// Reads the bytes behind `fairspan` and the number of the format, which is one of those that are known; checksum and all.
     ///
     /// # Errors
     /// What is wrong with them.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Invitation, InvitationError> {
+    pub fn from_bytes(version: u32, bytes: &[u8]) -> Result<Invitation, InvitationError> {
         let (content, sum) = bytes.split_last_chunk::<CHECKSUM_LEN>().ok_or(InvitationError::Altered)?;
         if Crc32c::new().with(content).sum().to_be_bytes() != *sum {
             return Err(InvitationError::Altered);
@@ -227,7 +235,7 @@ impl Invitation {
             return Err(InvitationError::Content("its length"));
         }
         let mut rest = Bytes(content);
-        let invitation = rest.invitation().ok_or(InvitationError::Content("it ends too early"))?;
+        let invitation = rest.invitation(version).ok_or(InvitationError::Content("it ends too early"))?;
         if !rest.0.is_empty() {
             return Err(InvitationError::Content("something is left over"));
         }
@@ -263,7 +271,7 @@ impl Invitation {
     }
 }
 
-/// The bytes behind `fairspan1`, all of them and no more.
+/// The bytes behind the number of the format, all of them and no more.
 fn whole(body: &str) -> Result<Vec<u8>, InvitationError> {
     // The length is in the first three characters.
     let head = body.get(..4).ok_or(InvitationError::Stub)?;
@@ -308,7 +316,7 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
-    fn invitation(&mut self) -> Option<Invitation> {
+    fn invitation(&mut self, version: u32) -> Option<Invitation> {
         let (hub_key, secret) = (self.take()?, self.take()?);
         let expires = u32::from_be_bytes(self.take()?);
         let hub = self.address()?;
@@ -316,7 +324,12 @@ impl Bytes<'_> {
         let prefix = self.byte()?;
         let networks = (0..self.byte()?).map(|_| Some((self.address()?, self.byte()?))).collect::<Option<_>>()?;
         let places = (0..self.byte()?).map(|_| self.place()).collect::<Option<_>>()?;
-        Some(Invitation { hub_key, secret, expires, hub, site, prefix, networks, places, name: self.text()? })
+        let name = self.text()?;
+        let tcp_port = match version {
+            1 => None,
+            _ => Some(NonZeroU16::new(u16::from_be_bytes(self.take()?))?),
+        };
+        Some(Invitation { hub_key, secret, expires, hub, site, prefix, networks, places, name, tcp_port })
     }
 
     fn place(&mut self) -> Option<Place> {
@@ -381,7 +394,12 @@ mod tests {
                 Place { host: Host::Name("hub.example.net".into()), port: 443 },
             ],
             name: "site1".into(),
+            tcp_port: None,
         }
+    }
+
+    fn with_tcp() -> Invitation {
+        Invitation { tcp_port: NonZeroU16::new(443), ..sample() }
     }
 
     #[test]
@@ -419,6 +437,27 @@ mod tests {
         let at = wanted.len() - 4;
         wanted[at..].copy_from_slice(&sum.to_be_bytes());
         assert_eq!(bytes, wanted);
+        // A hub that listens for TCP has the second format, with the port before the checksum.
+        let text = Invitation { tcp_port: NonZeroU16::new(443), ..least }.encode().unwrap();
+        let second = URL_SAFE_NO_PAD.decode(text.strip_prefix("fairspan2").unwrap()).unwrap();
+        assert_eq!(second[2..second.len() - 6], wanted[2..wanted.len() - 4]);
+        assert_eq!(second[second.len() - 6..second.len() - 4], 443_u16.to_be_bytes());
+    }
+
+    #[test]
+    fn one_with_a_tcp_port_reads_as_what_was_written_and_neither_format_passes_for_the_other() {
+        let (first, second) = (sample().encode().unwrap(), with_tcp().encode().unwrap());
+        assert_eq!(Invitation::decode(&second), Ok(with_tcp()));
+        let content = |text: String| matches!(Invitation::decode(&text), Err(InvitationError::Content(_)));
+        assert!(content(first.replace("fairspan1", "fairspan2")));
+        assert!(content(second.replace("fairspan2", "fairspan1")));
+        // Port 0 is none.
+        let mut bytes = URL_SAFE_NO_PAD.decode(&second["fairspan2".len()..]).unwrap();
+        let end = bytes.len() - 4;
+        bytes[end - 2..end].fill(0);
+        let sum = Crc32c::new().with(&bytes[..end]).sum();
+        bytes[end..].copy_from_slice(&sum.to_be_bytes());
+        assert!(content(format!("fairspan2{}", URL_SAFE_NO_PAD.encode(bytes))));
     }
 
     #[test]
@@ -448,6 +487,10 @@ mod tests {
         assert_eq!(Invitation::decode(&format!("{text}abc")), Err(InvitationError::Longer(3)));
         let other = text.replace("fairspan1", "fairspan27");
         assert_eq!(Invitation::decode(&other), Err(InvitationError::Version("27".into())));
+        for number in ["0", "3", "01", "12"] {
+            let other = text.replace("fairspan1", &format!("fairspan{number}"));
+            assert_eq!(Invitation::decode(&other), Err(InvitationError::Version(number.into())));
+        }
         for nothing in ["", "fair", "hello", "https://example.net/", "FAIRSPAN1abc", "fairspanabc"] {
             assert_eq!(Invitation::decode(nothing), Err(InvitationError::Other), "{nothing}");
         }
@@ -485,19 +528,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_refused_or_reads_as_what_encodes_to_the_same(text in "(fairspan1)?[A-Za-z0-9_-]{0,200}") {
+        fn any_text_is_refused_or_reads_as_what_encodes_to_the_same(text in "(fairspan[12])?[A-Za-z0-9_-]{0,200}") {
             if let Ok(invitation) = Invitation::decode(&text) {
                 prop_assert_eq!(invitation.encode(), Ok(text));
             }
         }
 
         #[test]
-        fn any_content_with_a_right_checksum_is_refused_or_encodes_to_the_same(mut bytes in proptest::collection::vec(any::<u8>(), 2..300)) {
+        fn any_content_with_a_right_checksum_is_refused_or_encodes_to_the_same(
+            mut bytes in proptest::collection::vec(any::<u8>(), 2..300),
+            version in 1..=VERSION,
+        ) {
             let len = bytes.len() + 4;
             bytes[..2].copy_from_slice(&(len as u16).to_be_bytes());
             let sum = Crc32c::new().with(&bytes).sum();
             bytes.extend(sum.to_be_bytes());
-            let text = format!("fairspan1{}", URL_SAFE_NO_PAD.encode(&bytes));
+            let text = format!("fairspan{version}{}", URL_SAFE_NO_PAD.encode(&bytes));
             if let Ok(invitation) = Invitation::decode(&text) {
                 prop_assert_eq!(invitation.encode(), Ok(text));
             }

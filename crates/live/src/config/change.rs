@@ -98,6 +98,7 @@ impl Interface {
             ("web_password", self.web_password != new.web_password),
             ("web_hosts", self.web_hosts != new.web_hosts),
             ("web_control", self.web_control != new.web_control),
+            ("webhook", self.webhook != new.webhook),
             ("record", self.record != new.record),
             ("offload", self.offload != new.offload),
             ("padding", self.padding != new.padding),

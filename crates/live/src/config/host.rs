@@ -2,7 +2,7 @@
 //! refused here, where the line is known.
 
 use super::peer::{Channel, ChannelKind};
-use super::{ConfigError, Interface, Reader};
+use super::{ConfigError, Interface, Reader, Wanted};
 use crate::{recorded, user};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::Range;
@@ -114,6 +114,19 @@ impl Reader<'_> {
             return Ok(address);
         };
         Err(self.error(text.span(), setting, problem))
+    }
+
+    /// `confine`: which restraints the daemon is to have.
+    pub(super) fn confine(&self, words: Option<&[Spanned<String>]>) -> Result<Wanted, ConfigError> {
+        let wanted = match words {
+            Some(words) => Wanted::of(words.iter().map(|word| word.get_ref().as_str())),
+            None => Wanted::of(Wanted::WORDS.into_iter()),
+        };
+        wanted.map_err(|word| {
+            let span = words.into_iter().flatten().find(|given| given.get_ref() == word).map_or(0..0, Spanned::span);
+            let problem = format!("`{word}` is none of {}", Wanted::WORDS.join(", "));
+            self.error(span, "interface.confine", problem)
+        })
     }
 
     /// The user whom the daemon is to become: `useradd` may still come.

@@ -50,6 +50,7 @@ impl Interface {
             web_password: None,
             web_hosts: Vec::new(),
             web_control: false,
+            webhook: None,
             record: None,
             offload: self.offload,
             padding: false,

@@ -1,7 +1,8 @@
 //! The page in the daemon: `web` and what goes with it.
 
 use super::secret::Text;
-use super::{ConfigError, Interface, Login, RawInterface, Reader};
+use super::webhook::{EXAMPLE, LONGEST_PASSWORD, is_token, parse};
+use super::{ConfigError, Interface, Login, RawInterface, Reader, Webhook};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use toml::Spanned;
@@ -33,6 +34,8 @@ pub(crate) struct Served {
     pub(crate) may_control: bool,
     /// The file of its history.
     pub(crate) history: PathBuf,
+    /// Where alarms go.
+    pub(crate) webhook: Option<Webhook>,
 }
 
 impl Interface {
@@ -45,6 +48,7 @@ impl Interface {
             hosts: self.web_hosts.clone(),
             may_control: self.web_control,
             history: self.state_dir.join(format!("{}.history", self.name)),
+            webhook: self.webhook.clone(),
         }
     }
 }
@@ -83,6 +87,27 @@ impl Reader<'_> {
             return Err(self.error(web.span(), "interface.web", "is that of `metrics` too: give each its own port"));
         }
         Ok(Web { address, password, hosts, may_control })
+    }
+
+    pub(super) fn webhook(&self, raw: &RawInterface) -> Result<Option<Webhook>, ConfigError> {
+        let (Some(url), file) = (&raw.webhook, &raw.webhook_password_file) else {
+            if let Some(file) = &raw.webhook_password_file {
+                self.notice(file.span(), "interface.webhook_password_file", "has no effect without `webhook`");
+            }
+            return Ok(None);
+        };
+        let (address, path) = parse(url.get_ref()).map_err(|problem| {
+            self.error(url.span(), "interface.webhook", format!("{problem}, such as \"{EXAMPLE}\""))
+        })?;
+        let password = match self.secret(None, file.as_ref(), "interface.webhook_password")? {
+            None => None,
+            Some((text, _, _)) if is_token(&text) => Some(Zeroizing::new(text.to_string())),
+            Some((_, span, setting)) => {
+                let problem = format!("is 1 to {LONGEST_PASSWORD} visible characters of ASCII, without spaces");
+                return Err(self.error(span, &setting, problem));
+            }
+        };
+        Ok(Some(Webhook { address, path: Zeroizing::new(path), password }))
     }
 
     fn web_password(
@@ -160,5 +185,29 @@ mod tests {
             assert_eq!(config.notices.len(), count, "{settings}: {:?}", config.notices);
             assert!(!format!("{config:?}").contains("horse"));
         }
+    }
+
+    #[test]
+    fn a_password_comes_from_a_file_has_no_end_of_a_line_and_is_not_shown() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let with = |settings: &str| {
+            let text = format!(
+                "[interface]\nname = \"br0\"\n{settings}[bond]\npolicy = \"brr\"\n[[bond.link]]\ndevice = \"eth1\"\n"
+            );
+            Config::parse(&folder.path().join("br0.toml"), &text).map_err(|error| error.to_string())
+        };
+        let write = |text: &str| std::fs::write(folder.path().join("hook"), text).expect("written");
+        let both = "webhook = \"http://192.0.2.5/x\"\nwebhook_password_file = \"hook\"\n";
+        write("correct-horse\n");
+        let config = with(both).expect("good");
+        let hook = config.interface.webhook.as_ref().expect("a webhook");
+        assert_eq!(hook.password.as_ref().map(|password| password.as_str()), Some("correct-horse"));
+        assert!(!format!("{config:?}").contains("horse"));
+        write("two words\n");
+        let error = with(both).expect_err("a space");
+        assert!(error.contains("webhook_password") && !error.contains("two words"), "{error}");
+        let config = with("webhook_password_file = \"hook\"\n").expect("of no use");
+        assert_eq!(config.notices.len(), 1, "{:?}", config.notices);
+        assert!(with("webhook = \"https://192.0.2.5/\"\n").is_err_and(|error| error.contains("interface.webhook")));
     }
 }

@@ -153,7 +153,7 @@ pub(crate) struct Needs {
     is_bond: bool,
     /// Settings of the kernel are read and timestamps kept by all but those, shapers and gateways.
     files: bool,
-    /// Handshakes are computed and timestamps kept beside the packets, a bond's capacity is asked for, and a page is served.
+    /// Handshakes are computed and timestamps kept beside the packets, a bond's capacity is asked for, a page is served, and alarms are brought to a webhook.
     threads: bool,
     udp: bool,
     tcp: bool,
@@ -166,6 +166,8 @@ pub(crate) struct Needs {
     confined: Wanted,
     /// Where metrics and a page are served.
     served: [Option<SocketAddr>; 2],
+    /// Where alarms go.
+    webhook: Option<SocketAddr>,
 }
 
 impl Needs {
@@ -204,6 +206,7 @@ impl Needs {
             files: config.bond.is_none() && config.shape.is_none() && config.gateway.is_none(),
             threads: interface.private_key.is_some()
                 || interface.web.is_some()
+                || interface.webhook.is_some()
                 || sides().any(|side| side.bond.is_some()),
             udp: interface.listen_port.is_some() || channels.iter().any(is_udp),
             tcp: config.has_tcp() || config.splits(),
@@ -215,6 +218,7 @@ impl Needs {
             splits: config.splits(),
             confined: interface.confine,
             served: [interface.metrics, interface.web],
+            webhook: interface.webhook.as_ref().map(|hook| hook.address),
         }
     }
 }
@@ -330,7 +334,7 @@ fn sockets(needs: &Needs) -> Result<Vec<SeccompRule>, BackendError> {
     if needs.frames {
         rules.push(kind(libc::AF_PACKET, libc::SOCK_RAW)?);
     }
-    for served in needs.served.into_iter().flatten() {
+    for served in needs.served.into_iter().chain([needs.webhook]).flatten() {
         rules.push(kind(if served.is_ipv4() { libc::AF_INET } else { libc::AF_INET6 }, libc::SOCK_STREAM)?);
     }
     Ok(rules)

@@ -46,6 +46,10 @@ pub(super) fn restrict(config: &Config) -> Result<Held, ConfinementError> {
         Ok(RulesetStatus::FullyEnforced) if config.splits() => {
             Ok(Held::new(Holds::On, "files of its own, and any TCP"))
         }
+        Ok(RulesetStatus::FullyEnforced) if config.interface.webhook.is_some() => Ok(Held::new(
+            Holds::On,
+            "files of its own, and no TCP ports but metrics, the page, the webhook and those of channels",
+        )),
         Ok(RulesetStatus::FullyEnforced) if config.has_tcp() => {
             Ok(Held::new(Holds::On, "files of its own, and no TCP ports but metrics, the page and those of channels"))
         }
@@ -68,6 +72,7 @@ pub(super) fn tcp_ports(config: &Config) -> Vec<(u16, bool)> {
     let served = [interface.metrics, interface.web].into_iter().flatten().map(|address| address.port());
     let bound = served.chain(interface.listen_tcp_port);
     let mut ports: Vec<_> = bound.map(|port| (port, true)).collect();
+    ports.extend(interface.webhook.as_ref().map(|hook| (hook.address.port(), false)));
     for channel in config.peers.iter().flat_map(|peer| &peer.channels) {
         let (to, source) = match &channel.kind {
             ChannelKind::Tcp { endpoint, source } => (Some(*endpoint), source),

@@ -12,6 +12,7 @@ use fairspan_core::wire::invitation::{Host, Invitation, NETWORKS_MAX, PLACES_MAX
 use ipnet::IpNet;
 use std::io::ErrorKind;
 use std::net::IpAddr;
+use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ pub struct Wish {
     pub network: Option<IpNet>,
     /// The port at which a hub listens whose configuration is made.
     pub port: Option<u16>,
+    /// The TCP port at which it listens too.
+    pub tcp_port: Option<NonZeroU16>,
     /// What else the site reaches through the hub.
     pub networks: Vec<IpNet>,
     /// How long the invitation is good.
@@ -54,6 +57,8 @@ pub struct Invited {
     pub expires: u64,
     /// Where the hub is called.
     pub places: Vec<Place>,
+    /// The TCP port there, if it listens for that too.
+    pub tcp_port: Option<NonZeroU16>,
     /// Whether none of these is an address of the internet, and nobody named them.
     pub is_private: bool,
     /// The file of keys that belongs to it.
@@ -104,6 +109,7 @@ pub fn invite(wish: &Wish) -> Result<Invited, SetupError> {
         networks: networks(wish, hub.address)?,
         places: places.clone(),
         name: name.clone(),
+        tcp_port: hub.tcp_port,
     };
     let word = invitation.encode().map_err(|error| SetupError::Wrong(error.to_string()))?;
     let beside = format!("{}.{name}.invitation", stem(&wish.file));
@@ -142,6 +148,7 @@ pub fn invite(wish: &Wish) -> Result<Invited, SetupError> {
         hub: hub.address,
         expires,
         places,
+        tcp_port: hub.tcp_port,
         is_private,
         invitation_file,
         written: written.trim_start().to_owned(),
@@ -193,6 +200,7 @@ struct Hub {
     /// Its address inside, with the network's prefix length.
     address: IpNet,
     port: u16,
+    tcp_port: Option<NonZeroU16>,
     interface: String,
     names: Vec<String>,
     taken: Vec<IpNet>,
@@ -208,9 +216,10 @@ impl Hub {
         if Role::of(&config) != Role::Peers || config.interface.port.is_some() {
             return Err(wrong("this is no hub of sites: `fairspan invite` is for an interface with [[peer]]s"));
         }
-        if wish.network.is_some() || wish.port.is_some() {
+        if wish.network.is_some() || wish.port.is_some() || wish.tcp_port.is_some() {
             return Err(wrong(
-                "is there already, and says itself what its `address` and `listen_port` are: leave --network and --port out",
+                "is there already, and says itself what its `address`, `listen_port` and `listen_tcp_port` are: leave --network, --port \
+                 and --tcp-port out",
             ));
         }
         let interface = &config.interface;
@@ -234,6 +243,7 @@ impl Hub {
             key,
             address,
             port,
+            tcp_port: interface.listen_tcp_port.and_then(NonZeroU16::new),
             interface: interface.name.clone(),
             names: config.peers.iter().map(|peer| peer.name.clone()).collect(),
             taken: config
@@ -276,15 +286,16 @@ impl Hub {
         let interface = interface_of(&wish.file);
         let beside = format!("{}.key", stem(&wish.file));
         let key = made.key(&folders::of(&wish.file).join(&beside))?;
+        let tcp = wish.tcp_port.map(|port| format!("listen_tcp_port = {port}\n")).unwrap_or_default();
         // What lies behind the hub answers the hub, and needs no route to the site.
         let translates = if wish.networks.is_empty() { "" } else { "masquerade = true\n" };
         let head = format!(
             "# A hub, written by `fairspan invite`; each site that joins is a [[peer]].\n[interface]\nname = {}\naddress = [\"{address}\"]\n\
-             private_key_file = {}\nlisten_port = {port}\n{translates}",
+             private_key_file = {}\nlisten_port = {port}\n{tcp}{translates}",
             quoted(&interface),
             quoted(&beside),
         );
-        Ok(Hub { key, address, port, interface, names: Vec::new(), taken: Vec::new(), head })
+        Ok(Hub { key, address, port, tcp_port: wish.tcp_port, interface, names: Vec::new(), taken: Vec::new(), head })
     }
 
     /// What the site is called: it becomes a part of a file's name.

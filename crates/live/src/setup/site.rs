@@ -8,7 +8,7 @@ use crate::secure::joining::Derived;
 use crate::secure::{OsEntropy, PrivateKey, PublicKey};
 use fairspan_core::wire::invitation::Invitation;
 use ipnet::IpNet;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
@@ -19,6 +19,8 @@ pub struct Channel {
     pub device: String,
     /// Where the hub is called: an address or a name, and a port.
     pub endpoint: String,
+    /// Where it is called over TCP while no UDP gets through; then `endpoint` is no name.
+    pub tcp_endpoint: Option<SocketAddr>,
     /// The address to send from, where only that one will do.
     pub source: Option<IpAddr>,
 }
@@ -146,6 +148,9 @@ fn text(file: &Path, invitation: &Invitation, channels: &[Channel], keys: [&str;
             quoted(&channel.device)
         );
         text += &format!("endpoint = {}\n", quoted(&channel.endpoint));
+        if let Some(endpoint) = channel.tcp_endpoint {
+            text += &format!("tcp_endpoint = \"{endpoint}\"\n");
+        }
         if let Some(source) = channel.source {
             text += &format!("source = \"{source}\"\n");
         }
@@ -192,6 +197,7 @@ mod tests {
                 Place { host: Host::Name("hub.example.net".into()), port: 51900 },
             ],
             name: "site1".into(),
+            tcp_port: None,
         }
     }
 
@@ -207,6 +213,7 @@ mod tests {
         let channel = |device: &str, place: &str, source: Option<&str>| Channel {
             device: device.into(),
             endpoint: place.into(),
+            tcp_endpoint: place.starts_with("203").then(|| "203.0.113.1:443".parse().expect("an address")),
             source: source.map(|source| source.parse().expect("an address")),
         };
         let channels =
@@ -223,7 +230,8 @@ mod tests {
             peer.allowed_ips.iter().map(ToString::to_string).collect::<Vec<_>>(),
             ["10.77.0.0/24", "192.168.0.0/16"]
         );
-        assert_eq!(peer.channels.len(), 2);
+        let tcp: Vec<_> = peer.channels.iter().map(|channel| channel.tcp_endpoint).collect();
+        assert_eq!(tcp, [channels[0].tcp_endpoint, None]);
         assert!(!text.contains(psk.as_str()), "keys stand in files of their own");
         assert!(
             text.contains("endpoint = \"203.0.113.1:51900\"") && text.contains("endpoint = \"hub.example.net:51900\"")

@@ -6,12 +6,13 @@
 //! | `scrapes` | the metrics over HTTP |
 //! | `endpoint`, `retry` | the metrics at an address that may come later; when what cannot be had is tried again |
 //! | `web` | the page, with what was |
+//! | `webhook` | alarms, to who is to know of them |
 //! | `machine` | what a role must be able to do |
 //! | `reloads` | when the configuration is read again |
 //! | `poller`, `slab` | waiting for descriptors, by tokens that are never taken for others |
 //! | `error` | why a daemon does not start or ends, and whether a privilege is missing |
 //!
-//! One thread does all of it but the page. The shell calls the machine once for each descriptor that is ready, never for each packet.
+//! One thread does all of it but the page and the webhook. The shell calls the machine once for each descriptor that is ready, never for each packet.
 
 mod endpoint;
 pub(crate) mod error;
@@ -22,6 +23,7 @@ mod retry;
 mod scrapes;
 pub(crate) mod slab;
 mod web;
+mod webhook;
 
 pub use error::DaemonError;
 
@@ -46,6 +48,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use web::Service;
+use webhook::Webhook;
 
 /// How often a machine tries again what failed.
 const HOUSEKEEPING: Span = Span::from_secs(1);
@@ -65,6 +68,7 @@ pub(crate) struct Shell {
     monitor_token: Token,
     metrics: Option<Endpoint>,
     web: Option<Service>,
+    webhook: Option<Webhook>,
     /// What the process gave up.
     confinement: Option<Confinement>,
     /// What keeps packets from leaving by other ways.
@@ -90,6 +94,7 @@ impl Shell {
             housekeeping: clock.now() + HOUSEKEEPING,
             metrics: None,
             web: None,
+            webhook: None,
             confinement: None,
             lock: None,
             reloads: Reloads::default(),
@@ -122,12 +127,13 @@ impl Shell {
         self.manager = manager;
     }
 
-    /// Serves metrics and the page from now on, where they are `served`. What has an address that cannot be had is tried again.
+    /// Serves metrics and the page from now on, where they are `served`, and brings alarms where they are wanted. What has an address that cannot be had is tried again.
     pub(crate) fn serve(&mut self, served: Served) {
         let now = self.now();
         if let Some(address) = served.metrics {
             self.metrics = Some(Endpoint::begin(now, address, &self.poller));
         }
+        self.webhook = served.webhook.clone().map(|hook| Webhook::begin(now, hook));
         if let Some(address) = served.web {
             self.web = Some(Service::begin(now, address, served, &self.poller));
         }
@@ -197,8 +203,9 @@ impl Shell {
 
     /// What `fairspan status` would show.
     pub(crate) fn status(&self, machine: &dyn Machine) -> Status {
-        let Shell { clock, confinement, lock, web, metrics, .. } = self;
-        status(*clock, (confinement.as_ref(), lock.as_ref(), web.as_ref(), metrics.as_ref()), machine)
+        let Shell { clock, confinement, lock, web, metrics, webhook, .. } = self;
+        let shared = (confinement.as_ref(), lock.as_ref(), web.as_ref(), metrics.as_ref(), webhook.as_ref());
+        status(*clock, shared, machine)
     }
 
     /// When to be awake at the latest, and why.
@@ -206,8 +213,9 @@ impl Shell {
         let client = self.control.is_busy().then(|| (now + CLIENT_WAIT, TimerName("client")));
         let scraper = self.metrics.as_ref().and_then(Endpoint::poll_timeout);
         let page = self.web.as_ref().map(|web| (web.poll_timeout(), TimerName("page")));
+        let alarms = self.webhook.as_ref().map(|webhook| (webhook.poll_timeout(), TimerName("webhook")));
         let alive = self.manager.poll_timeout().map(|due| (due, TimerName("watchdog")));
-        let timers = [machine.poll_timeout(), client, scraper, page, alive].into_iter().flatten();
+        let timers = [machine.poll_timeout(), client, scraper, page, alarms, alive].into_iter().flatten();
         timers.fold(
             (self.housekeeping, TimerName("housekeeping")),
             |first, timer| {
@@ -230,8 +238,13 @@ impl Shell {
         if let Some(metrics) = &mut self.metrics {
             metrics.handle_timeout(now, &self.poller);
         }
-        let Shell { clock, poller, confinement, lock, metrics, web: Some(web), .. } = self else { return };
-        let shared = (confinement.as_ref(), lock.as_ref(), None, metrics.as_ref());
+        let Shell { clock, poller, confinement, lock, metrics, web, webhook, .. } = self;
+        if let Some(webhook) = webhook {
+            let shared = (confinement.as_ref(), lock.as_ref(), web.as_ref(), metrics.as_ref(), None);
+            webhook.handle_timeout(now, || status(*clock, shared, machine));
+        }
+        let Some(web) = web else { return };
+        let shared = (confinement.as_ref(), lock.as_ref(), None, metrics.as_ref(), webhook.as_ref());
         web.handle_timeout(now, poller, || status(*clock, shared, machine));
     }
 
@@ -284,9 +297,9 @@ impl Shell {
 
     /// Whether what is ready was of a client of the metrics.
     fn serve_scrapes(&mut self, now: Time, machine: &dyn Machine, ready: Ready) -> bool {
-        let Shell { clock, confinement, lock, metrics, web, .. } = self;
+        let Shell { clock, confinement, lock, metrics, web, webhook, .. } = self;
         // Who is served knows that.
-        let shared = (confinement.as_ref(), lock.as_ref(), web.as_ref(), None);
+        let shared = (confinement.as_ref(), lock.as_ref(), web.as_ref(), None, webhook.as_ref());
         metrics.as_mut().is_some_and(|metrics| metrics.handle(now, ready, || status(*clock, shared, machine)))
     }
 
@@ -298,11 +311,11 @@ impl Shell {
     }
 
     fn serve_control(&mut self, machine: &mut dyn Machine) {
-        let Shell { clock, confinement, lock, control, reloads, web, metrics, .. } = self;
+        let Shell { clock, confinement, lock, control, reloads, web, metrics, webhook, .. } = self;
         let mut unread = None;
         control.serve(|request| match request {
             Request::Status => {
-                let shared = (confinement.as_ref(), lock.as_ref(), web.as_ref(), metrics.as_ref());
+                let shared = (confinement.as_ref(), lock.as_ref(), web.as_ref(), metrics.as_ref(), webhook.as_ref());
                 let status = status(*clock, shared, machine);
                 Some(serde_json::to_string(&status).unwrap_or_else(|e| format!("{{\"error\":\"{e}\"}}")))
             }
@@ -364,16 +377,18 @@ fn taken(done: Result<(), String>) -> String {
 }
 
 /// What tells of itself beside the machine.
-type Shared<'a> = (Option<&'a Confinement>, Option<&'a Lock>, Option<&'a Service>, Option<&'a Endpoint>);
+type Shared<'a> =
+    (Option<&'a Confinement>, Option<&'a Lock>, Option<&'a Service>, Option<&'a Endpoint>, Option<&'a Webhook>);
 
 /// Everything that a daemon has to tell, now.
-fn status(clock: Clock, (confinement, lock, web, metrics): Shared<'_>, machine: &dyn Machine) -> Status {
+fn status(clock: Clock, (confinement, lock, web, metrics, webhook): Shared<'_>, machine: &dyn Machine) -> Status {
     let now = clock.now();
     let mut status = Status::new(machine.interface(), now.as_secs_f64(), machine.mtu());
     status.confinement = confinement.map(Confinement::now);
     status.lock = lock.and_then(Lock::status);
     status.web = web.map(Service::status);
     status.metrics = metrics.map(Endpoint::status);
+    status.webhook = webhook.map(Webhook::status);
     machine.report(now, &mut status);
     status.events = events::recent();
     status

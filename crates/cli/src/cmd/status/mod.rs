@@ -175,6 +175,16 @@ fn show(status: &Status) {
             Some(problem) => println!("\n  NO METRICS at {}: {problem}; it is tried again", metrics.address),
         }
     }
+    if let Some(webhook) = &status.webhook {
+        let (address, delivered, waiting) = (&webhook.address, webhook.delivered, webhook.waiting);
+        match &webhook.problem {
+            None => println!("\n  webhook: http://{address}, {delivered} alarms taken, {waiting} wait"),
+            Some(problem) => println!("\n  ALARMS DO NOT REACH http://{address}: {problem}; {waiting} wait"),
+        }
+        if webhook.lost + webhook.refused > 0 {
+            println!("  of its alarms {} were refused, and {} had no room", webhook.refused, webhook.lost);
+        }
+    }
     if let Some(lock) = &status.lock {
         println!("\n  {}: {}", if lock.set { "locked" } else { "NOT LOCKED" }, lock.detail);
     }

@@ -2,11 +2,12 @@
 //!
 //! An address of IPv6 counts with all others of its /64, which one host may have, and with those of its /48, which one site may have. Whose
 //! address has logged in before is no part of what all have together: who guesses from everywhere keeps those out who come for the first time, and
-//! nobody else. The table is bounded: what all have together keeps far fewer addresses than it holds in debt.
+//! nobody else. Nor is this host itself: who has a shell here comes in by loopback, also after a restart, when nobody has logged in yet. All addresses of
+//! loopback have one count, so who guesses by them has no more than one address has. The table is bounded: what all have together keeps far fewer addresses than it holds in debt.
 
 use fairspan_core::units::{Span, Time};
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Wrong passwords at once; after them one in `EVERY`.
 pub(super) const GUESSES: u32 = 10;
@@ -101,7 +102,7 @@ impl Guesses {
                 count.left > 0
             })
         });
-        self.all.left > 0 && by_address
+        (self.all.left > 0 || is_this_host(from)) && by_address
     }
 
     /// `from` tried a wrong one.
@@ -110,8 +111,10 @@ impl Guesses {
             count.left = count.left.saturating_sub(1);
             return;
         }
-        self.all.regain(now);
-        self.all.left = self.all.left.saturating_sub(1);
+        if !is_this_host(from) {
+            self.all.regain(now);
+            self.all.left = self.all.left.saturating_sub(1);
+        }
         for counted in counted_as(from).into_iter().flatten() {
             if !self.of.contains_key(&counted) && !self.has_room(now) {
                 continue;
@@ -134,9 +137,15 @@ impl Guesses {
     }
 }
 
+/// Whether a connection comes by loopback.
+fn is_this_host(from: IpAddr) -> bool {
+    from.to_canonical().is_loopback()
+}
+
 /// One host may have many addresses, and one site many networks.
 fn counted_as(from: IpAddr) -> [Option<Counted>; 2] {
     match from.to_canonical() {
+        this if this.is_loopback() => [Some((Ipv4Addr::LOCALHOST.into(), GUESSES)), None],
         IpAddr::V6(six) => {
             let net = |host: u32| IpAddr::from(Ipv6Addr::from_bits(six.to_bits() >> host << host));
             [Some((net(64), GUESSES)), Some((net(80), SITE))]
@@ -148,7 +157,6 @@ fn counted_as(from: IpAddr) -> [Option<Counted>; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Ipv4Addr;
 
     fn four(n: u32) -> IpAddr {
         Ipv4Addr::from_bits(0x0a00_0000 + n).into()
@@ -205,6 +213,22 @@ mod tests {
         assert_eq!(spend(&mut guesses, at(60_000), four(1)), GUESSES);
         guesses.right(at(60_000), four(1));
         assert_eq!(spend(&mut guesses, at(60_000) + EVERY, four(1)), 1, "and a login pays for nothing");
+    }
+
+    #[test]
+    fn who_comes_by_loopback_may_try_whoever_else_guesses_and_no_more_often_than_one_address() {
+        let mut guesses = Guesses::new();
+        let tried: u32 = (1000..2000).map(|n| spend(&mut guesses, Time::ZERO, four(n))).sum();
+        assert!(tried == ALL && !guesses.may(Time::ZERO, four(1)), "nobody new may try");
+        let here = |n: u32| [IpAddr::from(Ipv4Addr::from_bits(0x7f00_0000 + n)), Ipv6Addr::LOCALHOST.into()];
+        let tried: u32 = (1..100).flat_map(here).map(|address| spend(&mut guesses, Time::ZERO, address)).sum();
+        assert_eq!(tried, GUESSES);
+        assert!(!guesses.may(Time::ZERO, "::ffff:127.0.0.5".parse().expect("an address")));
+        assert_eq!(spend(&mut guesses, Time::ZERO + EVERY, here(1)[1]), 1);
+        // Nor do those of this host keep others out.
+        let mut guesses = Guesses::new();
+        spend(&mut guesses, Time::ZERO, here(1)[0]);
+        assert_eq!((1000..2000).map(|n| spend(&mut guesses, Time::ZERO, four(n))).sum::<u32>(), ALL);
     }
 
     #[test]

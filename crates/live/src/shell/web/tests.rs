@@ -25,6 +25,7 @@ pub(super) fn served(folder: &tempfile::TempDir, password: Option<&str>) -> Serv
         hosts: Vec::new(),
         may_control: true,
         history: folder.path().join("fs0.history"),
+        webhook: None,
     }
 }
 

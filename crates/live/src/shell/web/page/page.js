@@ -213,13 +213,14 @@
     if (status.peers.length > DRAWN) parts.push(svg("text", { x: 4, y: height - 8 }, `and ${status.peers.length - DRAWN} peers more`));
     return [parts, words, height];
   };
-  // Link n leads from node n to the next; a line has no last one. Its ends know that, and announce no capacity there.
+  // Link n leads from node n to the next; a line has no last one. Its ends know that, and announce no capacity there: one of them that can be reached is enough.
   const linksOf = (ring) => {
     const known = new Map(ring.stations.map((station) => [station.number, station])), all = [];
     for (let n = 1; n <= ring.nodes; n += 1) {
       const next = (n % ring.nodes) + 1, [a, b] = [known.get(n), known.get(next)];
       const mine = ring.node === n ? "east" : ring.node === next ? "west" : null;
-      const none = mine ? !ring.links.some((link) => link.side === mine) : Boolean(a && b && a.reachable && b.reachable && !a.east_mbit && !b.west_mbit);
+      const says = [a && a.reachable ? [a.east_mbit] : [], b && b.reachable ? [b.west_mbit] : []].flat();
+      const none = mine ? !ring.links.some((link) => link.side === mine) : says.length > 0 && says.every((mbit) => !mbit);
       if (n === ring.nodes && n > 1 && none) continue;
       all.push({ number: n, next, up: Boolean(a && b && a.east_up && b.west_up) });
     }
