@@ -19,6 +19,8 @@ const NAMES: [&str; 2] = ["privatekey", "presharedkey"];
 const PARTS: [&str; 5] = ["key", "psk", "secret", "password", "passphrase"];
 /// How many letters may be wrong in a name.
 const SLIPS: usize = 3;
+/// The setting of an address whose path may be a secret, and how many letters may be wrong in that: `web_hosts` is none.
+const HOOK: (&str, usize) = ("webhook", 2);
 /// No more characters in a row of a secret's value are ever shown.
 const SHOWN: usize = 5;
 /// Runs that are shorter are shown.
@@ -72,7 +74,8 @@ pub fn veiled(source: &str, message: &str) -> String {
 /// A line of the file as it may be shown: of a setting that may be a secret the name alone.
 pub(super) fn excerpt(line: &str) -> &str {
     let line = line.trim();
-    secret_value(line).map_or(line, |(_, value)| &line[..line.len() - value.len()])
+    let hook = || names(line).find(|(name, _)| strsim::levenshtein(&plain_name(name), HOOK.0) <= HOOK.1);
+    secret_value(line).or_else(hook).map_or(line, |(_, value)| &line[..line.len() - value.len()])
 }
 
 /// The first line, from 0, with a key where no setting for keys is.
@@ -159,8 +162,13 @@ fn names(line: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
+/// Without what separates words.
+fn plain_name(name: &str) -> String {
+    name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
+}
+
 fn is_secret_name(name: &str) -> bool {
-    let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    let name = plain_name(name);
     let name = name.strip_suffix("file").unwrap_or(&name);
     let parted = PARTS.iter().any(|part| name.contains(part));
     name != "publickey" && (parted || NAMES.iter().any(|secret| strsim::levenshtein(name, secret) <= SLIPS))
@@ -287,6 +295,10 @@ mod tests {
         }
         assert_eq!(excerpt("  rate = 100"), "rate = 100");
         assert_eq!(excerpt("  private_key_file = secret.key"), "private_key_file");
+        assert_eq!(excerpt("web_hosts = [\"hub.example.net\"]"), "web_hosts = [\"hub.example.net\"]");
+        for name in ["webhook", "web_hook", "webhok"] {
+            assert_eq!(excerpt(&format!("{name} = \"http://192.0.2.5/horse")), name);
+        }
     }
 
     #[test]

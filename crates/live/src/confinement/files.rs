@@ -86,3 +86,20 @@ pub(super) fn tcp_ports(config: &Config) -> Vec<(u16, bool)> {
     }
     ports
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn for_a_webhook_one_port_may_be_connected_to_and_none_bound() {
+        let ports = |settings: &str| {
+            let text = format!(
+                "[interface]\nname = \"br0\"\n{settings}[bond]\npolicy = \"brr\"\n[[bond.link]]\ndevice = \"eth1\"\n"
+            );
+            tcp_ports(&Config::parse(Path::new("br0.toml"), &text).expect("good"))
+        };
+        assert_eq!(ports(""), []);
+        assert_eq!(ports("webhook = \"http://192.0.2.5:8080/x\"\n"), [(8080, false)]);
+    }
+}
