@@ -99,7 +99,7 @@ mod tests {
             );
             tcp_ports(&Config::parse(Path::new("br0.toml"), &text).expect("good"))
         };
-        assert_eq!(ports(""), []);
+        assert!(ports("").is_empty());
         assert_eq!(ports("webhook = \"http://192.0.2.5:8080/x\"\n"), [(8080, false)]);
     }
 }
