@@ -16,6 +16,7 @@
 //! | F | what waits for others, found at the end of a drain, at most max(b/2, 15 ms) + 4 d | `floor` |
 //! | T = max(b/8, 5 ms) + d | the queue beyond F that is taken for none | `Probe::target` |
 //! | e | by how much a probe goes faster: (10 ms + 4 d)/b at first, of 1/32 to 1/4 | `Phase::Up` |
+//! | s | 0.7 times the mean step of q from one sample to the next, at most d: what d is without queues of one's own, which come and go | `roughness` |
 //! | J = 24 d, at most 1 s | least time of a round in which a rate is measured (cruise, look) | `JITTERS` |
 //!
 //! A round lasts until what was sent before it is acknowledged. Its rate is what was delivered from its first report to its last (from the
@@ -40,7 +41,9 @@
 //! | otherwise | up |
 //!
 //! The path became slower where every packet waits max(b/2, 25 ms) more than what stood at the end of the last drain, for b and J of the d before that,
-//! and less than 0.45 g C arrives in that time: C is what arrived, and a drain with g = b/(b + q), of 1/4 to 3/4, follows at once. So it did
+//! and less than 0.45 g C arrives in that time: C is what arrived, and a drain with g = b/(b + q), of 1/4 to 3/4, follows at once. Where there was
+//! not enough to send all that time, the path was busy even so: b and 24 s are enough, and less than 0.6 g C; C falls to its half at most. A TCP
+//! connection that waits for another path sends in bursts, and each of them would leave a queue for which it waits again. So it did
 //! where Q is 2 max(b, 25 ms) above what stood at the end of the last drain in a round of a cruise, and where less
 //! than 0.6 g C arrives in a drain: C is what the last two rounds had, and a drain follows.
 //! Such a Q counts also where there was not enough to send, because the path was busy; C falls to its half at most then.
@@ -97,6 +100,8 @@ const HIDDEN: Span = Span::from_secs(5);
 const MOST_HIDDEN: Span = Span::from_secs(60);
 /// How many times the mean deviation of the wait a round takes at least.
 const JITTERS: f64 = 24.0;
+/// What the mean step from one sample to the next is as a mean deviation, where samples do not depend on each other: 1/√2.
+const STEP: f64 = 0.7;
 /// But no longer than this for that reason: when a long queue goes, d is as large as it for a moment.
 const LONG: Span = Span::from_secs(1);
 
@@ -234,15 +239,20 @@ pub struct Probe {
     trip: f64,
     deviation: f64,
     waited: f64,
+    /// The last sample of q, and the mean step from one to the next.
+    last_wait: f64,
+    step: f64,
     /// What packets wait although this sender has just given way: as much of it as is taken for the path's own, and all of it.
     floor: f64,
     standing: f64,
     phase: Phase,
     round: Round,
-    /// What was seen since every packet waits so long that the path may have become slower.
-    watch: Option<Round>,
-    /// d before that.
+    /// What was seen since every packet waits so long that the path may have become slower, and until when it is looked at
+    /// where there is enough to send.
+    watch: Option<(Round, Time)>,
+    /// d and s before that.
     usual: f64,
+    smooth: f64,
     /// The last cruise ended in a drain.
     drained: bool,
     /// When a round had hardly any queue, and for how long it may have none.
@@ -268,12 +278,15 @@ impl Probe {
             trip: 0.0,
             deviation: 0.0,
             waited: 0.0,
+            last_wait: 0.0,
+            step: 0.0,
             floor: 0.0,
             standing: 0.0,
             phase: Phase::Start { before: 0.0, flat: 0 },
             round: Round::new(0, Time::ZERO),
             watch: None,
             usual: 0.0,
+            smooth: 0.0,
             drained: false,
             clear: Time::ZERO,
             hidden: HIDDEN,
@@ -326,14 +339,23 @@ impl Probe {
         self.waited += (waited - self.waited) / 8.0;
         let off = if waited > self.waited { waited - self.waited } else { self.waited - waited };
         self.deviation += (off - self.deviation) / 8.0;
+        let step = if waited > self.last_wait { waited - self.last_wait } else { self.last_wait - waited };
+        self.step += (step - self.step) / 8.0;
+        self.last_wait = waited;
         self.round.least = self.round.least.min(waited);
         if waited <= self.standing + self.grown() {
-            (self.watch, self.usual) = (None, self.deviation);
+            (self.watch, self.usual, self.smooth) = (None, self.deviation, self.roughness());
             return;
         }
-        let span = Span::from_nanos(self.base.max(JITTERS * self.usual) as u64);
-        let watch = self.watch.get_or_insert_with(|| Round::new(0, now + span));
+        let span = |jitter: f64| Span::from_nanos(self.base.max(JITTERS * jitter) as u64);
+        let (soon, late) = (now + span(self.smooth), now + span(self.usual).min(LONG));
+        let (watch, _) = self.watch.get_or_insert_with(|| (Round::new(0, soon), late));
         watch.least = watch.least.min(waited);
+    }
+
+    /// s, in nanoseconds.
+    fn roughness(&self) -> f64 {
+        (STEP * self.step).min(self.deviation)
     }
 
     /// Goes slower until what waits does not fall any more.
@@ -352,12 +374,14 @@ impl Probe {
     /// Whether far less arrived than was sent in a time in which every packet waited long.
     fn is_slower(&self, watch: &Round) -> bool {
         let looks = !matches!(self.phase, Phase::Start { .. } | Phase::Drain { slower: true, .. });
-        looks && watch.enough && watch.rates().0 < AT_ONCE * self.gain().min(1.0) * self.rate.value()
+        let share = if watch.enough { AT_ONCE } else { SLOWER };
+        looks && watch.rates().0 < share * self.gain().min(1.0) * self.rate.value()
     }
 
     /// The path became slower: what arrived is its rate, and what waits by now is to go within about a round trip.
     fn slow_down(&mut self, now: Time, next: u64, watch: &Round) {
-        self.rate.end_round(watch.rates().0, true);
+        let least = if watch.enough { 0.0 } else { self.rate.value() / 2.0 };
+        self.rate.end_round(watch.rates().0.max(least), true);
         self.rate.forget(1);
         let gain = (self.base / (self.base + self.waited)).clamp(0.25, 0.75);
         self.phase = Phase::Drain { gain, left: 6, before: f64::INFINITY, slower: true };
@@ -468,9 +492,10 @@ impl Law for Probe {
         self.handle_delay(acked.now, acked.rtt, acked.waited);
         if let Some(sample) = &acked.delivery {
             self.round.add(sample);
-            self.watch.iter_mut().for_each(|watch| watch.add(sample));
+            self.watch.iter_mut().for_each(|(watch, _)| watch.add(sample));
         }
-        if let Some(watch) = self.watch.take_if(|watch| watch.until <= acked.now)
+        let over = |(watch, late): &mut (Round, Time)| if watch.enough { *late } else { watch.until } <= acked.now;
+        if let Some((watch, _)) = self.watch.take_if(over)
             && self.is_slower(&watch)
         {
             self.slow_down(acked.now, acked.next, &watch);
@@ -482,7 +507,7 @@ impl Law for Probe {
     fn on_lost(&mut self, lost: &Congested) {
         let bytes = lost.bytes.as_u64() as f64;
         self.round.lost += bytes;
-        self.watch.iter_mut().for_each(|watch| watch.lost += bytes);
+        self.watch.iter_mut().for_each(|(watch, _)| watch.lost += bytes);
     }
 
     fn on_ecn(&mut self, marked: &Congested) {

@@ -16,8 +16,8 @@ struct Flow {
     law: Probe,
     rate: DeliveryRate,
     from: u64,
-    /// The most that its application has under way, in bytes.
-    most: u64,
+    /// What its application gives it.
+    gives: Gives,
     in_flight: u64,
     sent: u64,
     paced: f64,
@@ -25,6 +25,13 @@ struct Flow {
     /// What arrived: when, what it waited, when it was sent, its number, whether it was lost.
     arrived: VecDeque<(u64, u64, u64, u64, Stamp, bool)>,
     told: u64,
+}
+
+/// What an application gives a flow to send: at most so many bytes under way; or so many bytes at once, every so many microseconds.
+#[derive(Clone, Copy)]
+enum Gives {
+    Window(u64),
+    Bursts(u64, u64),
 }
 
 /// A path: `(Mbit/s, from second)`, round trip in ms, queue in packets, one in how many is lost.
@@ -37,18 +44,18 @@ struct Path<'a> {
 
 /// Flows that begin at these seconds, over one path: each flow's Mbit/s and the mean queue in ms, of each second.
 fn run(path: &Path<'_>, hint: Option<Rate>, starts: &[f64], seconds: u64) -> Vec<(Vec<f64>, f64)> {
-    run_with(path, hint, starts, u64::MAX, seconds)
+    run_with(path, hint, starts, Gives::Window(u64::MAX), seconds)
 }
 
-/// The same of flows that have at most so many bytes under way, which is all that their applications give them.
-fn run_with(path: &Path<'_>, hint: Option<Rate>, starts: &[f64], most: u64, seconds: u64) -> Vec<(Vec<f64>, f64)> {
+/// The same of flows whose applications give them no more.
+fn run_with(path: &Path<'_>, hint: Option<Rate>, starts: &[f64], gives: Gives, seconds: u64) -> Vec<(Vec<f64>, f64)> {
     let mut flows: Vec<Flow> = starts
         .iter()
         .map(|start| Flow {
             law: Probe::new(&window::Config::new(PACKET as u32)),
             rate: DeliveryRate::default(),
             from: (start * 1e6) as u64,
-            most,
+            gives,
             in_flight: 0,
             sent: 0,
             paced: 0.0,
@@ -71,7 +78,11 @@ fn run_with(path: &Path<'_>, hint: Option<Rate>, starts: &[f64], most: u64, seco
             flow.report(now);
             while now >= flow.from && flow.in_flight + PACKET <= flow.law.window().as_u64() && flow.paced <= now as f64
             {
-                if flow.in_flight + PACKET > flow.most {
+                let over = match flow.gives {
+                    Gives::Window(most) => flow.in_flight + PACKET > most,
+                    Gives::Bursts(bytes, every) => (flow.sent + 1) * PACKET > (1 + (now - flow.from) / every) * bytes,
+                };
+                if over {
                     flow.rate.on_app_limited(flow.in_flight);
                     break;
                 }
@@ -198,10 +209,22 @@ fn a_sender_that_has_little_to_send_leaves_no_queue_on_a_path() {
     // What it has fills the path and 56 ms of queue, from the beginning on; or 140 ms once the path has a fifth of its rate.
     let slower = Path { rates: &[(50.0, 0.0), (10.0, 10.0)], ..DSL };
     for (path, most, least) in [(DSL, 400, 45.0), (slower, 150, 8.5)] {
-        let out = run_with(&path, None, &[0.0], most * PACKET, 30);
+        let out = run_with(&path, None, &[0.0], Gives::Window(most * PACKET), 30);
         let mbit = out[15..].iter().map(|(mbit, _)| mbit[0]).sum::<f64>() / 15.0;
         let queue = out[15..].iter().map(|(_, queue)| queue).sum::<f64>() / 15.0;
         assert!(queue < 30.0 && mbit > least, "{queue} ms, {mbit} Mbit/s");
+    }
+}
+
+#[test]
+fn what_comes_in_bursts_leaves_no_queue_on_a_path_that_became_slower() {
+    // 15 Mbit/s, all of a period at once: at 45 Mbit/s each burst leaves 200 ms in the path when that has 18.
+    let path = Path { rates: &[(45.0, 0.0), (18.0, 10.0)], trip: 52, room: 1000, loses: 0 };
+    for every in [200, 400, 700] {
+        let out = run_with(&path, Some(Rate::from_mbit(45)), &[0.0], Gives::Bursts(every * 1875, every * 1000), 30);
+        let mbit = out[15..].iter().map(|(mbit, _)| mbit[0]).sum::<f64>() / 15.0;
+        let queue = out[15..].iter().map(|(_, queue)| queue).sum::<f64>() / 15.0;
+        assert!(queue < 40.0 && mbit > 14.5, "every {every} ms: {queue} ms, {mbit} Mbit/s");
     }
 }
 
