@@ -37,7 +37,7 @@ last=$((began + ${all:+9900+}3300))
 # Most of the longer tests wait for daemons.
 RUST_TEST_THREADS=${RUST_TEST_THREADS:-4}
 # Several run at once.
-FAIRSPAN_TEST_LIMIT=${FAIRSPAN_TEST_LIMIT:-1200}
+FAIRSPAN_TEST_LIMIT=${FAIRSPAN_TEST_LIMIT:-2400}
 # An incremental build cuts each crate into small parts. Nothing is inlined across them, so tests take longer.
 CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
 export FAIRSPAN_TEST_DEADLINE FAIRSPAN_TEST_LIMIT RUST_TEST_THREADS CARGO_INCREMENTAL
@@ -368,7 +368,7 @@ if [ -n "$all" ]; then
     FAIRSPAN_TEST_LIMIT=2400
     cargo_tests "EFL-MP's ends, $FAIRSPAN_ARQ_FRAMES frames with faults" --profile demo -p fairspan-core --test suite arq_faults
     unset FAIRSPAN_ARQ_FRAMES
-    FAIRSPAN_TEST_LIMIT=1200
+    FAIRSPAN_TEST_LIMIT=2400
     ignored='--ignored regress'
     cargo_tests 'every kept scenario to its end' --profile demo -p fairspan-sim --test suite
     ignored=

@@ -40,7 +40,7 @@
 //! | Q > max(b, 30 ms) + 4 d: others fill the path's queue | cruise: C is this sender's share |
 //! | otherwise | up |
 //!
-//! The path became slower where every packet waits max(b/2, 25 ms) more than what stood at the end of the last drain, for b and J of the d before that,
+//! The path became slower where every packet waits max(b/2, 25 ms) more than what stood at the end of the last drain, for b and J of the d before that, at most four times max(b, 24 s),
 //! and less than 0.45 g C arrives in that time: C is what arrived, and a drain with g = b/(b + q), of 1/4 to 3/4, follows at once. Where there was
 //! not enough to send all that time, the path was busy even so: b and 24 s are enough, and less than 0.6 g C; C falls to its half at most. A TCP
 //! connection that waits for another path sends in bursts, and each of them would leave a queue for which it waits again. So it did
@@ -100,6 +100,8 @@ const HIDDEN: Span = Span::from_secs(5);
 const MOST_HIDDEN: Span = Span::from_secs(60);
 /// How many times the mean deviation of the wait a round takes at least.
 const JITTERS: f64 = 24.0;
+/// Where there is enough to send, a path is looked at for this many times as long before it counts as slower, if d asks for it.
+const PATIENT: u64 = 4;
 /// What the mean step from one sample to the next is as a mean deviation, where samples do not depend on each other: 1/√2.
 const STEP: f64 = 0.7;
 /// But no longer than this for that reason: when a long queue goes, d is as large as it for a moment.
@@ -348,8 +350,9 @@ impl Probe {
             return;
         }
         let span = |jitter: f64| Span::from_nanos(self.base.max(JITTERS * jitter) as u64);
-        let (soon, late) = (now + span(self.smooth), now + span(self.usual).min(LONG));
-        let (watch, _) = self.watch.get_or_insert_with(|| (Round::new(0, soon), late));
+        let soon = span(self.smooth);
+        let late = span(self.usual).min(soon.times(PATIENT)).min(LONG);
+        let (watch, _) = self.watch.get_or_insert_with(|| (Round::new(0, now + soon), now + late));
         watch.least = watch.least.min(waited);
     }
 
