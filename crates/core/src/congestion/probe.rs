@@ -42,7 +42,7 @@
 //!
 //! The path became slower where every packet waits max(b/2, 25 ms) more than what stood at the end of the last drain, for b and J of the d before that, at most four times max(b, 24 s),
 //! and less than 0.45 g C arrives in that time: C is what arrived, and a drain with g = b/(b + q), of 1/4 to 3/4, follows at once. Where there was
-//! not enough to send all that time, the path was busy even so: b and 24 s are enough, and less than 0.6 g C; C falls to its half at most. A TCP
+//! not enough to send all that time, the path was busy even so, if all waited 4 s more: b and 24 s are enough, and less than 0.6 g C; C falls to its half at most. A TCP
 //! connection that waits for another path sends in bursts, and each of them would leave a queue for which it waits again. So it did
 //! where Q is 2 max(b, 25 ms) above what stood at the end of the last drain in a round of a cruise, and where less
 //! than 0.6 g C arrives in a drain: C is what the last two rounds had, and a drain follows.
@@ -377,8 +377,9 @@ impl Probe {
     /// Whether far less arrived than was sent in a time in which every packet waited long.
     fn is_slower(&self, watch: &Round) -> bool {
         let looks = !matches!(self.phase, Phase::Start { .. } | Phase::Drain { slower: true, .. });
-        let share = if watch.enough { AT_ONCE } else { SLOWER };
-        looks && watch.rates().0 < share * self.gain().min(1.0) * self.rate.value()
+        let (share, most) =
+            if watch.enough { (AT_ONCE, 0.0) } else { (SLOWER, self.standing + self.grown() + 4.0 * self.smooth) };
+        looks && watch.least > most && watch.rates().0 < share * self.gain().min(1.0) * self.rate.value()
     }
 
     /// The path became slower: what arrived is its rate, and what waits by now is to go within about a round trip.
