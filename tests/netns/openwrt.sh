@@ -111,6 +111,10 @@ config peer 'site'
 	option public_key '$("$fairspan" pubkey <"$work/site.key")'
 	list allowed_ips '10.77.0.2/32'
 EOF
+# The hub has a file of its own, and a section that names it.
+made "$work/hub.uci" fs0 >"$work/own.toml" || wrong 'the settings of the hub are refused'
+on hub install -m 600 "$work/own.toml" /etc/fairspan/own.toml
+printf "config interface 'fs0'\n\toption config '/etc/fairspan/own.toml'\n" >"$work/hub.uci"
 # The configuration that is installed, switched on.
 key=$("$fairspan" pubkey <"$work/hub.key")
 sed -e "s|enabled '0'|enabled '1'|" -e "s|public_key '.*'|public_key '$key'|" "$openwrt/fairspan.config" >"$work/site.uci"
@@ -150,6 +154,10 @@ for name in hub site; do
     service "$name" start_service >"$work/$name.procd" || wrong "$name: the service does not start"
     [ "$(grep -c '^instance' "$work/$name.procd")" = 1 ] || wrong "$name: $(cat "$work/$name.procd")"
     command=$(sed -n 's/^command //p' "$work/$name.procd")
+    case $name:$command in
+        hub:*' up /etc/fairspan/own.toml' | site:*' up /run/fairspan-uci/fs0.toml') ;;
+        *) wrong "$name: the service runs $command" ;;
+    esac
     environment=$(sed -n 's/^env //p' "$work/$name.procd")
     # shellcheck disable=SC2086 # words
     on "$name" env $environment $command >"$work/$name.log" 2>&1 &
