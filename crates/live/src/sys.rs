@@ -185,7 +185,7 @@ pub(crate) fn send_several<'a>(
     }
     // SAFETY: the first `count` headers point at `parts`, which point at slices that live for 'a, as the addresses and control
     // messages do; the kernel only reads through them. The descriptor is open.
-    let result = unsafe { libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), count, libc::MSG_DONTWAIT as _) };
+    let result = unsafe { libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as usize) }
 }
 

@@ -127,8 +127,8 @@ const UDP: &[libc::c_long] =
 
 /// A gateway that splits connections: pipes between sockets, and packets in batches.
 const SPLITS: &[libc::c_long] = &[libc::SYS_pipe2, libc::SYS_splice, libc::SYS_recvmmsg];
-/// What it asks of connections: what is in their buffers. Some constants have other types with other C libraries.
-const SPLIT_IOCTLS: &[u64] = &[libc::TIOCOUTQ as _, libc::FIONREAD, crate::sys::tcp::SIOCOUTQNSD];
+/// What it asks of connections: what is in their buffers.
+const SPLIT_IOCTLS: &[u64] = &[libc::TIOCOUTQ, libc::FIONREAD, crate::sys::tcp::SIOCOUTQNSD];
 
 /// Frames.
 const FRAMES: &[libc::c_long] = &[libc::SYS_sendmmsg];
@@ -142,7 +142,7 @@ const PROCESSES: &[libc::c_long] = &[];
 /// Requests to devices and sockets that every daemon makes: those of its own interface, which device has a name, and not to
 /// wait.
 const IOCTLS: &[u64] =
-    &[libc::FIONBIO as _, libc::SIOCGIFINDEX, libc::TUNSETIFF, libc::TUNSETOFFLOAD, libc::TUNSETVNETHDRSZ];
+    &[libc::FIONBIO, libc::SIOCGIFINDEX, libc::TUNSETIFF, libc::TUNSETOFFLOAD, libc::TUNSETVNETHDRSZ];
 /// What one with frames asks of devices.
 const FRAME_IOCTLS: &[u64] = &[libc::SIOCGIFHWADDR, libc::SIOCGIFMTU, libc::SIOCGIFFLAGS, libc::SIOCETHTOOL];
 
@@ -300,7 +300,7 @@ fn listed(needs: &Needs) -> Result<Rules, BackendError> {
     rules.insert(libc::SYS_ioctl, requests.map(|request| all_of(&[(1, *request)])).collect::<Result<_, _>>()?);
     if needs.splits && !needs.threads {
         // As many descriptors as may be, and no other limit.
-        rules.insert(libc::SYS_prlimit64, vec![all_of(&[(0, 0), (1, libc::RLIMIT_NOFILE as _)])?]);
+        rules.insert(libc::SYS_prlimit64, vec![all_of(&[(0, 0), (1, u64::from(libc::RLIMIT_NOFILE))])?]);
     }
     if needs.threads {
         let one = |option: &libc::c_int| all_of(&[(0, u64::from(option.unsigned_abs()))]);

@@ -287,7 +287,7 @@ pub(super) fn send<'a, const PARTS: usize>(
     }
     // SAFETY: the first `count` messages point at `parts`, which point at slices that live for 'a; the kernel
     // only reads through iov_base.
-    let n = unsafe { libc::sendmmsg(fd, messages.as_mut_ptr(), count as libc::c_uint, libc::MSG_DONTWAIT as _) };
+    let n = unsafe { libc::sendmmsg(fd, messages.as_mut_ptr(), count as libc::c_uint, libc::MSG_DONTWAIT) };
     check(n).map(|n| n as usize)
 }
 
