@@ -45,12 +45,15 @@ install -d "$root/usr/share/bash-completion/completions" "$root/usr/share/zsh/ve
 "$program" completions fish >"$root/usr/share/fish/vendor_completions.d/fairspan.fish"
 
 put 644 CHANGELOG.md usr/share/doc/fairspan
+# The licences of what is linked in ask to be passed on with their texts; of what the package has itself, Debian has one.
+scripts/licences.sh fairspan "$work/libraries"
 {
-    printf 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: fairspan\n\n'
-    printf 'Files: *\nCopyright: the contributors of Fairspan\nLicense: MIT or Apache-2.0\n\nLicense: MIT\n'
-    sed 's/^$/./; s/^/ /' LICENSE-MIT
-    printf '\nLicense: Apache-2.0\n On Debian systems the text is in /usr/share/common-licenses/Apache-2.0.\n'
-} >"$root/usr/share/doc/fairspan/copyright"
+    printf 'Fairspan is by its contributors, and licensed under MIT or Apache-2.0, at your choice.\n\n'
+    cat LICENSE-MIT
+    printf '\nThe text of Apache-2.0 is in /usr/share/common-licenses/Apache-2.0 on Debian systems.\n\n'
+    cat "$work/libraries"
+} >"$work/copyright"
+put 644 "$work/copyright" usr/share/doc/fairspan
 
 # Which libraries of the system the program was linked with, and which versions of them it needs.
 mkdir -p "$work/shlibs/debian"
@@ -89,6 +92,8 @@ found=$("$work/got/usr/bin/fairspan" --version)
 for page in fairspan fairspan-up fairspan-trace-flows; do
     gzip -dc "$work/got/usr/share/man/man1/$page.1.gz" | grep -q '^\.TH' || { echo "package: no page $page" >&2; exit 1; }
 done
+named=$(grep -c '(texts [0-9, ]*)$' "$work/got/usr/share/doc/fairspan/copyright" || true)
+[ "$named" = "$(grep -c '(texts ' "$work/libraries")" ] || { echo "package: its copyright names $named libraries" >&2; exit 1; }
 bash -n "$work/got/usr/share/bash-completion/completions/fairspan"
 if command -v systemd-analyze >/dev/null 2>&1; then
     for unit in fairspan@fs0 fairspan-lock@fs0; do
