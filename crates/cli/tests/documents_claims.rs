@@ -217,11 +217,8 @@ fn an_answer_without_a_sensitivity_table_is_on_a_list_and_one_with_a_table_is_on
         without.sort_unstable();
         listed.sort_unstable();
         assert_eq!(without, listed, "{name}");
-        // A table is of several values, of which one is the answer's.
         for table in rows.iter().flat_map(|row| row["sensitivity"].as_array().expect("a list")) {
-            let lines = table["lines"].as_array().expect("lines");
-            let used = lines.iter().filter(|line| line["used"] == true).count();
-            assert!(lines.len() > 1 && used >= 1 && used < lines.len(), "{name}: {}", table["of"]);
+            assert!(table["lines"].as_array().expect("lines").len() > 1, "{name}: {}", table["of"]);
         }
     }
 }

@@ -285,7 +285,8 @@ fn recovers(rng: &mut Rng, period: Span) -> Result<Recovery, String> {
     let jitter = Span::from_micros(rng.below(10_000));
     let channels = random_channels(quanta.len(), jitter, rng);
     let slowest = channels.iter().map(|channel| channel.delay).max().unwrap_or(Span::ZERO) + jitter;
-    let config = Config { marker_interval: period, ..Config::default() };
+    let mut config = Config::default();
+    config.marker_interval = period;
     let mut network = Network::new(&set_of(&quanta)?, channels, config, rng.next_u64())?;
     network.run_for(Span::from_millis(400));
     if !network.is_established() {
