@@ -127,7 +127,7 @@ pub(crate) fn recovery(bench: &mut Bench) -> anyhow::Result<Answer> {
 /// What becomes of it with other intervals between markers.
 fn by_interval(bench: &Bench) -> Evidence {
     let columns = ["stripes in order again in time", "the latest after so much of that time, %", "and after, ms"];
-    let of = "a marker on every channel at least so often, 60 stripes each; the paper names no interval";
+    let of = "a marker on every channel at least so often; the paper names no interval";
     let mut table = Evidence::new(of, &columns);
     let usual = Config::default().marker_interval;
     for interval in [5, 10, 20, 50, 100].map(Span::from_millis) {

@@ -44,7 +44,7 @@ fn by_rounds(bench: &Bench) -> Evidence {
         "least share of the actual sum, %",
         "least share with measured quanta, %",
     ];
-    let of = "rounds that are measured, 20 stripes each; the formula is of what goes on for ever";
+    let of = "rounds that are measured; the formula is of what goes on for ever";
     let mut table = Evidence::new(of, &columns);
     for rounds in [50.0, 100.0, ROUNDS, 400.0] {
         let (mut good, mut tried) = (0_u32, 0_u32);
