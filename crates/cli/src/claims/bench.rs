@@ -123,14 +123,24 @@ impl Bench {
     /// # Errors
     /// When there is no such figure or it cannot be run; [`Interrupted`].
     pub(crate) fn figure(&mut self, key: &str) -> anyhow::Result<Rc<FigureRun>> {
-        if let Some(run) = self.run.get(key) {
+        self.figure_with(key, &[])
+    }
+
+    /// The same with other values of some of the scenario's settings, each by its path as a sweep names it.
+    ///
+    /// # Errors
+    /// As [`Bench::figure`]; when there is no such setting or it cannot have the value.
+    pub(crate) fn figure_with(&mut self, key: &str, other: &[(&str, &str)]) -> anyhow::Result<Rc<FigureRun>> {
+        let name = other.iter().fold(key.to_owned(), |name, (path, value)| format!("{name} {path}={value}"));
+        if let Some(run) = self.run.get(&name) {
             return Ok(Rc::clone(run));
         }
         let figures = scenarios::figures();
         let figure = figures.iter().find(|figure| figure.key == key);
         let figure = figure.ok_or_else(|| BadInput(format!("there is no scenario of {key}")))?;
         let reduced = self.extent == Extent::Reduced;
-        let settings = if reduced { shortened(&figure.text)? } else { Vec::new() };
+        let mut settings = if reduced { shortened(&figure.text)? } else { Vec::new() };
+        settings.extend(other.iter().map(|&(path, value)| (path.to_owned(), value.to_owned())));
         let mut file = simulation::read(&figure.path, &figure.text, &settings)?;
         if reduced {
             file.set_seeds(file.seeds().iter().copied().take(1).collect());
@@ -146,7 +156,7 @@ impl Bench {
         }
         let expected = simulation::expected(&file, &batch)?;
         let run = Rc::new(FigureRun { file, batch, expected });
-        self.run.insert(key.to_owned(), Rc::clone(&run));
+        self.run.insert(name, Rc::clone(&run));
         Ok(run)
     }
 }
@@ -248,5 +258,11 @@ mod tests {
         assert!(curve.iter().all(|(_, goodput)| *goodput > 0.0));
         assert!(run.curve("flow.nobody.goodput").is_err());
         assert!(bench.figure("striping.no-such-figure").is_err());
+        // With another constant it is another one, which is run once too; what is no setting is refused.
+        let slower = bench.figure_with("cross-check.cbr-line", &[("duration", "2s")]).expect("it runs");
+        let again = bench.figure_with("cross-check.cbr-line", &[("duration", "2s")]).expect("it runs");
+        assert!(Rc::ptr_eq(&slower, &again) && !Rc::ptr_eq(&slower, &run));
+        assert!(slower.batch.finished[0].results.events > run.batch.finished[0].results.events);
+        assert!(bench.figure_with("cross-check.cbr-line", &[("durations", "2s")]).is_err());
     }
 }

@@ -16,6 +16,7 @@ mod brr_figures;
 mod common;
 mod congestion_bbr;
 mod congestion_laws;
+mod cross_check;
 mod engine_line;
 mod engine_links;
 mod engine_metrics;

@@ -84,6 +84,11 @@ fn skew_fills_the_buffer_as_the_formula_says() {
 }
 
 #[test]
+fn an_urgent_stripe_of_fast_channels_never_waits_for_the_slow_channel_of_the_other() {
+    holds("two-stripes.toml", &text("two-stripes.toml"));
+}
+
+#[test]
 fn credits_leave_nothing_to_overflow() {
     let short = text("credits.toml").replace("\"12s\"", "\"4s\"").replace("seeds = \"1..3\"", "seeds = [1]");
     holds("credits.toml", &short);

@@ -2,6 +2,8 @@
 //!
 //! Shares are received rates over the link's 622 Mbit/s, means over the seeds.
 
+use crate::claims::bench::FigureRun;
+use crate::claims::evidence::{Cell, Evidence};
 use crate::claims::finding::{Curve, Finding, least, most};
 use crate::claims::{Answer, Bench};
 use serde_json::{Map, Value, json};
@@ -108,15 +110,37 @@ fn near_the_papers(finding: &mut Finding, two: &[f64], three: &[f64], unbalanced
     }
 }
 
+/// A point of the testbed's figure, by the first flow's rate and the end of the third one.
+fn at(one: &'static str, third: &'static str) -> [(&'static str, &'static str); 2] {
+    [("flow.one.rate", one), ("flow.three.stop", third)]
+}
+
+/// The byte of the control message that a limiter's value at a point stands for.
+fn told(run: &FigureRun, from: u8, at: &[(&str, &str)]) -> anyhow::Result<f64> {
+    Ok(byte(Curve::of(run, &format!("max(ring.ring.limit.{from}-*.last)"))?.one(at)))
+}
+
+/// What becomes of the bytes with other packets.
+fn by_size(bench: &mut Bench) -> anyhow::Result<Evidence> {
+    const USED: &str = "1000B";
+    let columns = ["two flows: byte", "three flows: byte", "unbalanced: byte", "control messages, % of the link"];
+    let mut table = Evidence::new("the workstations' packets; the paper does not tell them", &columns);
+    for size in ["250B", "500B", USED, "1500B"] {
+        let other = [("flow.one.size", size), ("flow.two.size", size), ("flow.three.size", size)];
+        let run = bench.figure_with("rings.testbed", &other)?;
+        let (two, three, unlike) = (at("58Mbit", "1us"), at("58Mbit", "10s"), at("100Mbit", "1us"));
+        let bytes = [told(&run, 1, &two)?, told(&run, 1, &three)?, told(&run, 1, &unlike)?];
+        let control = Curve::of(&run, "ring.ring.link.3.control_load")?.one(&three);
+        table.line(size, size == USED, bytes.into_iter().chain([100.0 * control]).map(Cell::exact).collect());
+    }
+    Ok(table)
+}
+
 /// Section VIII-C.
 pub(crate) fn testbed(bench: &mut Bench) -> anyhow::Result<Answer> {
     let run = bench.figure("rings.testbed")?;
-    let at = |one: &'static str, third: &'static str| [("flow.one.rate", one), ("flow.three.stop", third)];
     let (two, three, unlike) = (at("58Mbit", "1us"), at("58Mbit", "10s"), at("100Mbit", "1us"));
-    // The byte of the control message that a limiter's value stands for.
-    let byte = |from: u8, at: &[(&str, &str)]| -> anyhow::Result<f64> {
-        Ok(byte(Curve::of(&run, &format!("max(ring.ring.limit.{from}-*.last)"))?.one(at)))
-    };
+    let byte = |from: u8, at: &[(&str, &str)]| told(&run, from, at);
     let rate = |flow: &str, at: &[(&str, &str)]| -> anyhow::Result<f64> {
         Ok(Curve::of(&run, &format!("flow.{flow}.throughput"))?.one(at) / 1e6)
     };
@@ -140,7 +164,7 @@ pub(crate) fn testbed(bench: &mut Bench) -> anyhow::Result<Answer> {
         100.0 * Curve::of(&run, "ring.ring.link.3.control_load")?.one(&three),
         trio[0]
     ));
-    Ok(Answer { ours: map(ours), ..answer })
+    Ok(Answer { ours: map(ours), sensitivity: vec![by_size(bench)?], ..answer })
 }
 
 pub(super) fn map(value: Value) -> Map<String, Value> {

@@ -199,7 +199,34 @@ pub(crate) fn credits(bench: &mut Bench) -> anyhow::Result<Answer> {
         rates[0],
         least(&rates)
     ));
-    Ok(Answer { measured: vec![measured], ..answer })
+    let sensitivity = vec![by_buffer(bench)?];
+    Ok(Answer { measured: vec![measured], sensitivity, ..answer })
+}
+
+/// What becomes of it with other buffers.
+fn by_buffer(bench: &mut Bench) -> anyhow::Result<Evidence> {
+    const USED: &str = "20kB";
+    let columns = [
+        "without credits: find the buffer full",
+        "with credits: find the buffer full",
+        "with credits: Mbit/s",
+        "and with every second message lost: Mbit/s",
+    ];
+    let mut table = Evidence::new("a channel's buffer at the receiver; the paper names none", &columns);
+    for buffer in ["10kB", USED, "40kB", "80kB"] {
+        let run = bench.figure_with("striping.credits", &[("bond.stripe.stripe_buffer", buffer)])?;
+        let overflow = Curve::of(&run, "bond.stripe/1.stripe.overflow / flow.data.sent")?;
+        let through = Curve::of(&run, "flow.data.throughput")?;
+        let at = |on, lost| [("bond.stripe.credits", on), ("link.channel#.reverse.loss", lost)];
+        let cells = vec![
+            overflow.cell(&at("false", "0%"), 1.0),
+            overflow.cell(&at("true", "0%"), 1.0),
+            through.cell(&at("true", "0%"), MBIT),
+            through.cell(&at("true", "50%"), MBIT),
+        ];
+        table.line(buffer, buffer == USED, cells);
+    }
+    Ok(table)
 }
 
 /// What the paper says of credits: the shares of packets that find the buffer full without and with them, and Mbit/s with them, by the
@@ -299,6 +326,21 @@ fn is_kept(wrong: f64) -> bool {
     wrong <= KEPT
 }
 
+/// Up to which loss order is kept under other shares that count as that, with markers at the end of every 1, 4, 16 rounds.
+fn by_criterion(lasting: &Evidence) -> Evidence {
+    let columns = ROUNDS.map(|rounds| format!("order is kept up to a loss of, %: every {rounds}"));
+    let of = "share of packets out of order that counts as order kept; the paper gives no figure";
+    let mut table = Evidence::new(of, &columns.each_ref().map(String::as_str));
+    for share in [0.01, 0.05, KEPT, 0.2, 0.3, 0.5] {
+        let cells = [3, 6, 9].map(|column| {
+            let good = lasting.lines.iter().take_while(|line| line.cells[column].mean() <= share).count();
+            Cell::exact(good.checked_sub(1).map_or(f64::NAN, |last| 100.0 * LOSSES[last]))
+        });
+        table.line(format!("{:.0} %", 100.0 * share), share == KEPT, cells.to_vec());
+    }
+    table
+}
+
 /// Whether markers at the end bring order back no later than those at the start and in the middle.
 fn is_no_later([start, middle, end]: [f64; 3]) -> bool {
     end <= start && end <= middle
@@ -346,7 +388,8 @@ pub(crate) fn loss(bench: &mut Bench) -> anyhow::Result<Answer> {
         kept[1],
         kept[2]
     ));
-    Ok(Answer { measured: vec![table], ..answer })
+    let sensitivity = vec![by_criterion(&table)];
+    Ok(Answer { measured: vec![table], sensitivity, ..answer })
 }
 
 #[cfg(test)]
@@ -380,6 +423,20 @@ mod tests {
         assert!(is_kept(0.099_9) && !is_kept(0.100_1) && !is_kept(f64::NAN));
         assert!(is_no_later([1.0, 1.0, 1.0]) && !is_no_later([1.0, 2.0, 1.001]) && !is_no_later([2.0, 1.0, 1.001]));
         assert!(is_best([1.0, 1.0, 0.999]) && !is_best([1.0, 2.0, 1.0]) && !is_best([2.0, 1.0, 1.0]));
+    }
+
+    #[test]
+    fn a_stricter_criterion_keeps_order_up_to_less_loss_or_to_none() {
+        let mut lasting = Evidence::new("loss", &[]);
+        // Ever more out of order, from 2 % on, in the three columns of the end; half in all others.
+        for n in 1..=LOSSES.len() {
+            let cells = (0..10).map(|column| if [3, 6, 9].contains(&column) { 0.02 * n as f64 } else { 0.5 });
+            lasting.line("", true, cells.map(Cell::exact).collect());
+        }
+        let table = by_criterion(&lasting);
+        let first = table.lines.iter().map(|line| line.cells[0].0).collect::<Vec<_>>();
+        assert_eq!(first, [None, Some(1.0), Some(20.0), Some(80.0), Some(80.0), Some(80.0)]);
+        assert_eq!(table.lines.iter().filter(|line| line.used).count(), 1);
     }
 
     #[test]
