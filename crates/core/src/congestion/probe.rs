@@ -100,12 +100,14 @@ const HIDDEN: Span = Span::from_secs(5);
 const MOST_HIDDEN: Span = Span::from_secs(60);
 /// How many times the mean deviation of the wait a round takes at least.
 const JITTERS: f64 = 24.0;
-/// Where there is enough to send, a path is looked at for this many times as long before it counts as slower, if d asks for it.
-const PATIENT: u64 = 4;
-/// What the mean step from one sample to the next is as a mean deviation, where samples do not depend on each other: 1/√2.
-const STEP: f64 = 0.7;
 /// But no longer than this for that reason: when a long queue goes, d is as large as it for a moment.
 const LONG: Span = Span::from_secs(1);
+/// Where there is enough to send, a path is looked at for this many times as long before it counts as slower, if d asks for it.
+const PATIENT: u64 = 4;
+/// What is beyond this many times s is no jitter.
+const ROUGH: f64 = 4.0;
+/// What the mean step from one sample to the next is as a mean deviation, where samples do not depend on each other: 1/√2.
+const STEP: f64 = 0.7;
 
 /// What the sender does at the moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -378,7 +380,7 @@ impl Probe {
     fn is_slower(&self, watch: &Round) -> bool {
         let looks = !matches!(self.phase, Phase::Start { .. } | Phase::Drain { slower: true, .. });
         let (share, most) =
-            if watch.enough { (AT_ONCE, 0.0) } else { (SLOWER, self.standing + self.grown() + 4.0 * self.smooth) };
+            if watch.enough { (AT_ONCE, 0.0) } else { (SLOWER, self.standing + self.grown() + ROUGH * self.smooth) };
         looks && watch.least > most && watch.rates().0 < share * self.gain().min(1.0) * self.rate.value()
     }
 

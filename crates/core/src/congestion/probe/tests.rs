@@ -228,6 +228,44 @@ fn what_comes_in_bursts_leaves_no_queue_on_a_path_that_became_slower() {
     }
 }
 
+/// C in Mbit/s after two seconds in which packets wait 0 to `before` ms, and one in which they wait 55 to 60 ms, of a sender that was told of 100 Mbit/s
+/// and has 40 to send on a path of 100 ms.
+fn after_a_wait(before: u64) -> u64 {
+    let mut law = Probe::new(&window::Config::new(PACKET as u32));
+    law.on_path_rate(Rate::from_mbit(100));
+    let mut rng = Rng::new(7);
+    for n in 0..600u64 {
+        let now = MICROS(1_000_000 + 5_000 * n);
+        let waited = if n < 400 { rng.below(1000 * before + 1) } else { 55_000 + rng.below(5_001) };
+        let sample = Sample {
+            delivered: Bytes::new(25_000),
+            interval: Span::from_millis(5),
+            prior_delivered: Bytes::new(25_000 * n),
+            delivered_at: now,
+            app_limited: true,
+        };
+        law.on_acked(&Acked {
+            now,
+            bytes: Bytes::new(25_000),
+            in_flight: Bytes::new(500_000),
+            rtt: Some(Span::from_micros(100_000 + waited)),
+            waited: Some(Span::from_micros(waited)),
+            smoothed_rtt: Span::from_millis(100),
+            up_to: 17 * n + 1,
+            next: 17 * (n + 20),
+            limited: false,
+            recovering: false,
+            delivery: Some(sample),
+        });
+    }
+    law.path_rate().unwrap().as_bits_per_sec() / 1_000_000
+}
+
+#[test]
+fn a_wait_that_jitter_explains_is_no_slower_path_and_one_that_it_does_not_is() {
+    assert_eq!((after_a_wait(45), after_a_wait(2)), (100, 50));
+}
+
 #[test]
 fn what_a_peer_claims_moves_it_no_further_than_what_was_sent() {
     // Whatever its clock says: samples are of 10 Mbit/s at most, because no more was sent.
