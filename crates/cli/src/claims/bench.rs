@@ -118,6 +118,16 @@ impl Bench {
         Ok(cases)
     }
 
+    /// The share of `usual` random cases that hold; one that does not ends nothing.
+    pub(crate) fn share(&self, usual: u32, mut holds: impl FnMut(&mut Rng) -> bool) -> f64 {
+        let (mut good, mut tried) = (0_u32, 0_u32);
+        let _ = self.cases(usual, |_, rng| {
+            (good, tried) = (good + u32::from(holds(rng)), tried + 1);
+            Ok(())
+        });
+        f64::from(good) / f64::from(tried.max(1))
+    }
+
     /// The figure `key`, all points and seeds, run once however many claims ask for it.
     ///
     /// # Errors

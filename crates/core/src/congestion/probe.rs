@@ -40,12 +40,12 @@
 //! | Q > max(b, 30 ms) + 4 d: others fill the path's queue | cruise: C is this sender's share |
 //! | otherwise | up |
 //!
-//! The path became slower where every packet waits max(b/2, 25 ms) more than what stood at the end of the last drain, for b and J of the d before that, at most four times max(b, 24 s),
-//! and less than 0.45 g C arrives in that time: C is what arrived, and a drain with g = b/(b + q), of 1/4 to 3/4, follows at once. Where there was
-//! not enough to send all that time, the path was busy even so, if all waited 4 s more: b and 24 s are enough, and less than 0.6 g C; C falls to its half at most. A TCP
-//! connection that waits for another path sends in bursts, and each of them would leave a queue for which it waits again. So it did
-//! where Q is 2 max(b, 25 ms) above what stood at the end of the last drain in a round of a cruise, and where less
+//! The path became slower where every packet waits max(b/2, 25 ms) more than what stood at the end of the last drain, for b and J of the d before that
+//! (at most four times max(b, 24 s)), and less than 0.45 g C arrives in that time: C is what arrived, and a drain with g = b/(b + q), of 1/4 to 3/4,
+//! follows at once. So it did where Q is 2 max(b, 25 ms) above what stood at the end of the last drain in a round of a cruise, and where less
 //! than 0.6 g C arrives in a drain: C is what the last two rounds had, and a drain follows.
+//! What comes in bursts, as from a TCP connection that waits for another path, has not enough to send all that time. The path is busy even so where every
+//! packet waits 4 s more than the above, for b and 24 s, and less than 0.6 g C arrives: C is what arrived, but falls to its half at most.
 //! Such a Q counts also where there was not enough to send, because the path was busy; C falls to its half at most then.
 //! So a probe leaves a queue of some 10 ms, and a rate that is four times what it was is found in three probes.
 //!
@@ -102,7 +102,7 @@ const MOST_HIDDEN: Span = Span::from_secs(60);
 const JITTERS: f64 = 24.0;
 /// But no longer than this for that reason: when a long queue goes, d is as large as it for a moment.
 const LONG: Span = Span::from_secs(1);
-/// Where there is enough to send, a path is looked at for this many times as long before it counts as slower, if d asks for it.
+/// Where there is enough to send, a path that may have become slower is looked at for at most this many times as long as where there is not.
 const PATIENT: u64 = 4;
 /// What is beyond this many times s is no jitter.
 const ROUGH: f64 = 4.0;
@@ -379,9 +379,9 @@ impl Probe {
     /// Whether far less arrived than was sent in a time in which every packet waited long.
     fn is_slower(&self, watch: &Round) -> bool {
         let looks = !matches!(self.phase, Phase::Start { .. } | Phase::Drain { slower: true, .. });
-        let (share, most) =
-            if watch.enough { (AT_ONCE, 0.0) } else { (SLOWER, self.standing + self.grown() + ROUGH * self.smooth) };
-        looks && watch.least > most && watch.rates().0 < share * self.gain().min(1.0) * self.rate.value()
+        let share = if watch.enough { AT_ONCE } else { SLOWER };
+        let is_queue = watch.enough || watch.least > self.standing + self.grown() + ROUGH * self.smooth;
+        looks && is_queue && watch.rates().0 < share * self.gain().min(1.0) * self.rate.value()
     }
 
     /// The path became slower: what arrived is its rate, and what waits by now is to go within about a round trip.

@@ -47,19 +47,16 @@ fn by_rounds(bench: &Bench) -> Evidence {
     let of = "rounds that are measured; the formula is of what goes on for ever";
     let mut table = Evidence::new(of, &columns);
     for rounds in [50.0, 100.0, ROUNDS, 400.0] {
-        let (mut good, mut tried) = (0_u32, 0_u32);
         let (mut worst, mut lowest, mut regained) = (0.0_f64, 1.0_f64, 1.0_f64);
-        // One that does not follow is told by the share, and ends nothing.
-        let _ = bench.cases(20, |_, rng| {
-            tried += 1;
-            if let Ok(found) = compare(rng, rounds) {
-                good += 1;
+        let follow = bench.share(20, |rng| {
+            let found = compare(rng, rounds);
+            if let Ok(found) = &found {
                 (worst, lowest) = (worst.max(found.deviation), lowest.min(found.share));
                 regained = regained.min(found.regained);
             }
-            Ok(())
+            found.is_ok()
         });
-        let shares = [f64::from(good) / f64::from(tried.max(1)), 100.0 * worst, 100.0 * lowest, 100.0 * regained];
+        let shares = [follow, 100.0 * worst, 100.0 * lowest, 100.0 * regained];
         table.line(format!("{rounds}"), rounds == ROUNDS, shares.map(Cell::exact).to_vec());
     }
     table
