@@ -5,6 +5,7 @@ mod secure_net;
 use fairspan_core::units::{ChannelId, Span, Time};
 use fairspan_live::secure::*;
 use secure_net::{A, B, Net, Weather, sessions};
+use std::net::SocketAddr;
 
 fn established(event: &Event) -> bool {
     matches!(event, Event::Established { .. })
@@ -437,8 +438,8 @@ fn compute(net: &mut Net, steps: usize) {
 #[test]
 fn handshakes_computed_elsewhere_complete_and_a_proven_flood_keeps_neither_peers_nor_newcomers_out() {
     let mut config = Config::default();
-    // No proof is asked for: all of the flood is worth computing, and there are five times as many as B can compute.
-    config.handshakes_per_second = 1_000_000_000;
+    // Proof is asked for, and all of the flood has it: all of it is worth computing, five times as many as B can compute.
+    config.handshakes_per_second = 1;
     let mut patient = Config::default();
     patient.rekey_after = Span::from_secs(2);
     let mut net = Net::with(18, [patient, config], [None, None]);
@@ -452,14 +453,21 @@ fn handshakes_computed_elsewhere_complete_and_a_proven_flood_keeps_neither_peers
     assert!(net.is_up(A) && net.is_up(B));
     // Strangers who know B's key; none of the networks is A's. What B computes makes room for five more of them, so that
     // there is none when A's come.
-    let flood = strangers(&net, 50);
+    const NETWORKS: usize = 300;
+    const SOCKETS: usize = 8;
+    let from = |n: usize| {
+        format!("203.{}.{}.7:{}", n % NETWORKS / 200, n % NETWORKS % 200, 1024 + n / NETWORKS).parse().unwrap()
+    };
+    let flood: Vec<_> = (0..NETWORKS * SOCKETS).map(|n| (from(n), proven(&mut net, from(n), n as u8))).collect();
+    while let Some(work) = net.ends[B].poll_work() {
+        net.ends[B].handle_done(net.now, work.run(&mut SeededEntropy::new(7)));
+    }
     let mut given = 0;
     let mut step_of_flood = |net: &mut Net, networks: usize| {
         compute(net, 1);
         for _ in 0..5 {
-            let place = given % networks;
-            let from = format!("203.{}.{}.7:{}", place / 200, place % 200, 1024 + given % 5000).parse().unwrap();
-            let received = net.give_from(B, from, &flood[given % flood.len()]);
+            let (from, initiation) = &flood[given % networks + given / networks % SOCKETS * NETWORKS];
+            let received = net.give_from(B, *from, initiation);
             assert!(matches!(received, Received::Queued | Received::Dropped(DropReason::RateLimited)), "{received:?}");
             given += 1;
         }
@@ -473,7 +481,9 @@ fn handshakes_computed_elsewhere_complete_and_a_proven_flood_keeps_neither_peers
     let stats = net.ends[B].stats();
     assert!(net.count(B, |event| matches!(event, Event::Rekeyed { .. })) >= 1, "{stats:?}");
     assert!(stats.dropped(DropReason::RateLimited) > 1000 && stats.dropped(DropReason::UnknownPeer) > 300);
-    assert_eq!(net.ends[A].stats().initiations_sent, net.ends[A].stats().handshakes, "none was tried again");
+    let stats = net.ends[A].stats();
+    assert_eq!(stats.initiations_sent, stats.handshakes + stats.cookies, "but for the proof none was tried again");
+    assert!(stats.cookies <= 1, "a proof is good for two minutes: {stats:?}");
     // A process of the peer's that has no session yet, from where it never was, while the flood is from 20 networks.
     (0..400).for_each(|_| step_of_flood(&mut net, 20));
     net.address[A] = "198.51.100.7:1000".parse().unwrap();
@@ -489,16 +499,51 @@ fn handshakes_computed_elsewhere_complete_and_a_proven_flood_keeps_neither_peers
     }
 }
 
-/// Initiations to B of peers that it does not know.
-fn strangers(net: &Net, count: u8) -> Vec<Vec<u8>> {
-    let initiation = |number: u8| {
-        let key = PrivateKey::from_bytes([100 + number; 32]);
-        let mut stranger = sessions(&Config::default(), &key, 99, net.now);
-        let peer = stranger.add_peer(PeerConfig::new(net.keys[B].public_key())).unwrap();
-        stranger.connect(net.now, peer, ChannelId(0), SocketId(0), net.address[B], vec![]).unwrap();
-        stranger.poll_transmit().unwrap().payload
+/// A peer that B does not know, and his call to it.
+fn stranger(net: &Net, key: u8) -> (Sessions, Vec<u8>) {
+    let mut stranger = sessions(&Config::default(), &PrivateKey::from_bytes([key.max(101); 32]), 99, net.now);
+    let peer = stranger.add_peer(PeerConfig::new(net.keys[B].public_key())).unwrap();
+    stranger.connect(net.now, peer, ChannelId(0), SocketId(0), net.address[B], vec![]).unwrap();
+    let call = stranger.poll_transmit().unwrap().payload;
+    (stranger, call)
+}
+
+/// Such a call with proof that it comes from `from`.
+fn proven(net: &mut Net, from: SocketAddr, key: u8) -> Vec<u8> {
+    let (mut stranger, plain) = stranger(net, key);
+    while net.give_from(B, from, &plain) == Received::Queued {}
+    net.drain(B);
+    let reply = net.strays.as_mut().and_then(Vec::pop).expect("a request for proof");
+    assert_eq!(reply.destination, from);
+    stranger.handle_datagram(net.now, SocketId(0), net.address[B], &reply.payload, &mut []);
+    stranger.handle_timeout(net.now);
+    stranger.poll_transmit().expect("a proof").payload
+}
+
+/// B has so little time to compute that all that it lets in without proof would keep A waiting for longer than A waits for an answer.
+#[test]
+fn where_many_wait_a_caller_proves_its_address_and_its_newest_call_is_computed() {
+    let mut net = Net::new(21);
+    net.strays = Some(Vec::new());
+    net.ends[B].offload();
+    let calls: Vec<_> = (0..100).map(|n| stranger(&net, 101 + n).1).collect();
+    // Of two hundred strangers' calls a second six are computed.
+    let step = |net: &mut Net, n: usize| {
+        if n.is_multiple_of(33) {
+            compute(net, 1);
+        }
+        let from = format!("198.51.{}.7:9", n % 100).parse().unwrap();
+        net.give_from(B, from, &calls[n % 100]);
+        net.run(Span::from_millis(5));
     };
-    (0..count).map(initiation).collect()
+    (0..400).for_each(|n| step(&mut net, n));
+    net.connect(A);
+    let let_in = (400..4_400).find(|&n| {
+        step(&mut net, n);
+        net.is_up(A) && net.is_up(B)
+    });
+    assert!(let_in.is_some(), "kept out for twenty seconds: {:?}", net.ends[A].stats());
+    assert!(net.ends[A].stats().cookies >= 1);
 }
 
 #[test]

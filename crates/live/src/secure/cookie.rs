@@ -178,7 +178,7 @@ impl Gate {
         Gate { keys, overall: Bucket::FULL, secrets, rotate_at: now + COOKIE_LIFE }
     }
 
-    /// Decides about an initiation from `address` whose mac1 is `mac1`.
+    /// Decides about an initiation from `address` whose mac1 is `mac1`; where none a second may come without proof, by the proof alone.
     #[expect(clippy::too_many_arguments, reason = "one decision over everything known of one message")]
     pub(super) fn admit(
         &mut self,
@@ -303,6 +303,18 @@ mod tests {
         assert!(matches!(flood.admit(now, "192.0.2.1:6", Some(&cookie)), Admission::Challenge(_)), "another port");
         assert!(matches!(flood.admit(now, "192.0.2.2:5", Some(&cookie)), Admission::Challenge(_)), "another host");
         assert_eq!(flood.admit(now, "192.0.2.1:5", Some(&cookie)), Admission::Proceed);
+    }
+
+    #[test]
+    fn where_no_handshake_may_come_without_proof_none_does() {
+        let Flood { mut entropy, keys, mut gate } = Flood::new();
+        let mut message = vec![1; 100];
+        let mac1 = keys.append(&mut message, None);
+        let address = "192.0.2.1:5".parse().unwrap();
+        for second in 0..10 {
+            let admission = gate.admit(Time::from_millis(1000 * second), &mut entropy, 0, address, 3, &message, &mac1);
+            assert!(matches!(admission, Admission::Challenge(_)));
+        }
     }
 
     #[test]

@@ -5,8 +5,12 @@
 //! its share. An initiation from where an established peer is goes before others, as its keys grow old meanwhile; but one in
 //! four turns is the others', so that no peer keeps newcomers out.
 //!
+//! Who waits for long calls again, and has given up the older calls when their turn comes. So a turn goes to the newest of what one
+//! caller has waiting, and the older ones are dropped.
+//!
 //! Cost: one look-up a handshake. Everything is bounded; what finds no room is refused.
 
+use super::Endpoint;
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -14,6 +18,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 pub(super) const WAITING_MAX: usize = 256;
 /// Most of one network that wait, of each kind.
 pub(super) const NETWORK_MAX: usize = 8;
+/// So many of a kind wait where it is crowded: newcomers of that kind have to prove their addresses then, however few they are a second.
+/// It is what a slow processor computes of others in less than the time in which a caller calls again.
+const CROWD: usize = 32;
 /// Turns of established peers for each turn of others.
 const FIRST: u32 = 3;
 
@@ -34,9 +41,12 @@ fn network(address: SocketAddr) -> Network {
     }
 }
 
+/// Who calls, and which address of ours. `None`: this is no call.
+pub(super) type Caller = Option<(Endpoint, Option<IpAddr>)>;
+
 /// The queues of one kind.
 struct Fair<T> {
-    queues: HashMap<Network, VecDeque<T>>,
+    queues: HashMap<Network, VecDeque<(Caller, T)>>,
     /// The networks in the order of their turns; those of `queues`.
     turns: VecDeque<Network>,
     len: usize,
@@ -54,7 +64,7 @@ impl<T> Fair<T> {
         waiting < NETWORK_MAX && (self.len < WAITING_MAX || longest() > waiting + 1)
     }
 
-    fn push(&mut self, network: Network, item: T) -> bool {
+    fn push(&mut self, network: Network, caller: Caller, item: T) -> bool {
         let waiting = self.queues.get(&network).map_or(0, VecDeque::len);
         if waiting >= NETWORK_MAX || (self.len >= WAITING_MAX && !self.make_room(waiting)) {
             return false;
@@ -62,7 +72,7 @@ impl<T> Fair<T> {
         if waiting == 0 {
             self.turns.push_back(network);
         }
-        self.queues.entry(network).or_default().push_back(item);
+        self.queues.entry(network).or_default().push_back((caller, item));
         self.len += 1;
         true
     }
@@ -79,14 +89,20 @@ impl<T> Fair<T> {
     fn pop(&mut self) -> Option<T> {
         let network = self.turns.pop_front()?;
         let queue = self.queues.get_mut(&network)?;
-        let item = queue.pop_front();
+        let before = queue.len();
+        let (caller, mut item) = queue.pop_front()?;
+        if caller.is_some() {
+            while let Some(place) = queue.iter().position(|(other, _)| *other == caller) {
+                (_, item) = queue.remove(place)?;
+            }
+        }
+        self.len -= before - queue.len();
         if queue.is_empty() {
             self.queues.remove(&network);
         } else {
             self.turns.push_back(network);
         }
-        self.len -= 1;
-        item
+        Some(item)
     }
 }
 
@@ -108,10 +124,16 @@ impl<T> Waiting<T> {
         kind.has_room(network(address))
     }
 
+    /// Whether so many wait that newcomers, established peers or not, have to prove their addresses.
+    pub(super) fn is_crowded(&self, established: bool) -> bool {
+        let kind = if established { &self.established } else { &self.others };
+        kind.len >= CROWD
+    }
+
     /// Takes what came from `address`, where an established peer is or not; false when there is no room for it.
-    pub(super) fn push(&mut self, address: SocketAddr, established: bool, item: T) -> bool {
+    pub(super) fn push(&mut self, address: SocketAddr, established: bool, caller: Caller, item: T) -> bool {
         let kind = if established { &mut self.established } else { &mut self.others };
-        kind.push(network(address), item)
+        kind.push(network(address), caller, item)
     }
 
     /// The next of one kind alone.
@@ -133,6 +155,7 @@ impl<T> Waiting<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secure::SocketId;
 
     fn address(text: &str) -> SocketAddr {
         text.parse().unwrap()
@@ -157,10 +180,11 @@ mod tests {
         let mut waiting = Waiting::new();
         let mut taken = 0;
         for host in 0..1000 {
-            taken += usize::from(waiting.push(address(&format!("203.0.113.{}:{host}", host % 250)), false, "flood"));
+            taken +=
+                usize::from(waiting.push(address(&format!("203.0.113.{}:{host}", host % 250)), false, None, "flood"));
         }
         assert_eq!(taken, NETWORK_MAX);
-        assert!(waiting.push(address("192.0.2.1:5"), false, "peer"));
+        assert!(waiting.push(address("192.0.2.1:5"), false, None, "peer"));
         assert_eq!([waiting.pop(), waiting.pop()], [Some("flood"), Some("peer")]);
     }
 
@@ -170,12 +194,12 @@ mod tests {
         let mut taken = 0;
         for host in 0..60_000_u32 {
             let from = address(&format!("10.{}.{}.1:5", host % 200 / 10, host % 10));
-            taken += usize::from(waiting.push(from, false, "flood"));
+            taken += usize::from(waiting.push(from, false, None, "flood"));
         }
         assert!(taken >= WAITING_MAX && waiting.others.len == WAITING_MAX);
         // Of 200 networks some have two waiting: one of those makes room for a network that has none.
-        assert!(waiting.push(address("192.0.2.1:5"), false, "newcomer"));
-        assert!(waiting.push(address("198.51.100.1:5"), true, "peer"));
+        assert!(waiting.push(address("192.0.2.1:5"), false, None, "newcomer"));
+        assert!(waiting.push(address("198.51.100.1:5"), true, None, "peer"));
         assert_eq!(waiting.pop(), Some("peer"));
         let order: Vec<_> = std::iter::from_fn(|| waiting.pop()).collect();
         assert_eq!(order.len(), WAITING_MAX);
@@ -188,10 +212,39 @@ mod tests {
         let mut waiting = Waiting::new();
         let mut served = 0;
         for _ in 0..1000 {
-            waiting.push(address("198.51.100.1:5"), true, true);
-            waiting.push(address("192.0.2.1:5"), false, false);
+            waiting.push(address("198.51.100.1:5"), true, None, true);
+            waiting.push(address("192.0.2.1:5"), false, None, false);
             served += usize::from(waiting.pop() == Some(false));
         }
         assert_eq!(served, 250);
+    }
+
+    fn call(from: &str) -> Caller {
+        Some((Endpoint { socket: SocketId(0), address: address(from) }, None))
+    }
+
+    #[test]
+    fn a_turn_goes_to_the_newest_call_of_a_caller_and_the_older_ones_are_dropped() {
+        let mut waiting = Waiting::new();
+        let (one, other) = ("192.0.2.1:5", "192.0.2.1:6");
+        for (from, item) in [(one, 1), (other, 2), (one, 3), (one, 4), (other, 5)] {
+            assert!(waiting.push(address(from), false, call(from), item));
+        }
+        // An answer is no call, and two of them may be two channels'.
+        assert!(waiting.push(address(one), false, None, 6) && waiting.push(address(one), false, None, 7));
+        assert_eq!(std::iter::from_fn(|| waiting.pop()).collect::<Vec<_>>(), [4, 5, 6, 7]);
+        assert!(waiting.others.len == 0 && waiting.others.queues.is_empty() && waiting.others.turns.is_empty());
+    }
+
+    #[test]
+    fn each_kind_is_crowded_for_itself() {
+        let mut waiting = Waiting::new();
+        for network in 0..CROWD {
+            assert!(!waiting.is_crowded(false));
+            waiting.push(address(&format!("192.0.{network}.1:5")), false, None, ());
+        }
+        assert!(waiting.is_crowded(false) && !waiting.is_crowded(true));
+        waiting.pop();
+        assert!(!waiting.is_crowded(false));
     }
 }

@@ -84,17 +84,15 @@ impl Sessions {
         noise: &[u8],
     ) -> Result<Received, DropReason> {
         // A datagram that claims to be proven would be answered by nothing but a place in a queue: without one nothing is hashed for it.
-        if self.offloaded && cookie::claims_proof(datagram) {
-            let established = self.is_established_at(from.address);
-            if !self.waiting.has_room(from.address, established) {
-                return Err(DropReason::RateLimited);
-            }
+        let established = self.offloaded && self.is_established_at(from.address);
+        if self.offloaded && cookie::claims_proof(datagram) && !self.waiting.has_room(from.address, established) {
+            return Err(DropReason::RateLimited);
         }
         let Some(mac1) = self.macs.check(datagram) else {
             self.tell_other_key(now, from.address);
             return Err(DropReason::BadMac);
         };
-        let limit = self.config.handshakes_per_second;
+        let limit = if self.waiting.is_crowded(established) { 0 } else { self.config.handshakes_per_second };
         match self.gate.admit(now, &mut *self.entropy, limit, from.address, sender, datagram, &mac1) {
             Admission::Proceed => {}
             Admission::Challenge(reply) => {
@@ -115,7 +113,11 @@ impl Sessions {
     fn compute(&mut self, now: Time, from: Endpoint, message: work::Message) -> Result<Received, DropReason> {
         if self.offloaded {
             let established = self.is_established_at(from.address);
-            let waits = self.waiting.push(from.address, established, message);
+            let caller = match &message {
+                work::Message::Initiation(arrived) => Some((from, arrived.local)),
+                work::Message::Answer(_) => None,
+            };
+            let waits = self.waiting.push(from.address, established, caller, message);
             return if waits { Ok(Received::Queued) } else { Err(DropReason::RateLimited) };
         }
         let mut done = Work::begin(&self.private, message).run(&mut *self.entropy);
