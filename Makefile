@@ -1,6 +1,6 @@
 # The two commands of the README are `make demo` and `make test`. Each installs what is missing (see scripts/setup.sh).
 
-.PHONY: help demo test test-all mutants bench rivals setup sample dist package wheel book
+.PHONY: help demo test test-all mutants bench rivals setup sample dist package static openwrt container wheel book
 
 help:
 	@echo 'make demo      builds Fairspan and shows one TCP connection over three bonded links (two minutes, and the build the first time)'
@@ -11,6 +11,9 @@ help:
 	@echo 'make rivals    installs wireguard-go, boringtun-cli, openvpn, ns-2 and ns-3, for make bench'
 	@echo 'make dist      builds what is shipped: target/dist/fairspan, its line tables and its parts list beside it'
 	@echo 'make package   builds the Debian package: target/package/fairspan_VERSION_ARCHITECTURE.deb'
+	@echo 'make static    builds a program that needs no libraries: target/static/fairspan'
+	@echo 'make openwrt   packs it with a service for routers with OpenWrt: target/openwrt'
+	@echo 'make container makes a container image of it: target/container'
 	@echo 'make wheel     builds the Python package: target/wheels/fairspan-VERSION-cp39-abi3-PLATFORM.whl'
 	@echo 'make book      makes a book of the documents: target/book/index.html'
 	@echo 'make setup     installs what building and testing needs'
@@ -51,6 +54,16 @@ dist: setup
 # The same program, with manual pages, completions and units for systemd, as a Debian package.
 package: setup
 	@scripts/package.sh target/package
+
+# A program that needs nothing but a kernel.
+static: setup
+	@scripts/static.sh
+
+openwrt: static
+	@scripts/openwrt.sh
+
+container: static
+	@scripts/container.sh
 
 # The simulator for Python: one wheel for every version from 3.9 on.
 wheel: setup

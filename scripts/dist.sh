@@ -1,7 +1,9 @@
 #!/bin/sh
 # Builds what is shipped, into a folder (target/dist): the program without symbols, and a file from which debuggers take them.
 #
-#   scripts/dist.sh [FOLDER [PROFILE]]
+#   scripts/dist.sh [FOLDER [PROFILE [TARGET]]]
+#
+# TARGET is one of rustc's; without it, it is this machine's. scripts/static.sh says which compilers another one needs.
 #
 # The same bytes come out wherever the sources lie, whoever builds them, and when: the same compiler, linker and C compiler
 # given. scripts/reproduce.sh checks that. So no path of this machine is in them: the sources are below /fairspan, the
@@ -11,6 +13,7 @@ cd "$(dirname "$0")/.."
 . scripts/toolchain.sh
 out=${1:-target/dist}
 profile=${2:-release}
+triple=${3:-}
 case $profile in dev) built=debug ;; *) built=$profile ;; esac
 
 here=$(pwd -P)
@@ -24,7 +27,9 @@ CFLAGS="${CFLAGS:+$CFLAGS }-ffile-prefix-map=$libraries=/cargo -ffile-prefix-map
 export LC_ALL TZ CARGO_INCREMENTAL SOURCE_DATE_EPOCH RUSTFLAGS CFLAGS
 umask 022
 
-cargo build --locked --profile "$profile" -p fairspan
+cargo build --locked --profile "$profile" ${triple:+--target "$triple"} -p fairspan
 mkdir -p "$out"
-objcopy --only-keep-debug "$target/$built/fairspan" "$out/fairspan.debug"
-objcopy --strip-all --add-gnu-debuglink="$out/fairspan.debug" "$target/$built/fairspan" "$out/fairspan"
+program=$target/${triple:+$triple/}$built/fairspan
+objcopy=${OBJCOPY:-objcopy}
+"$objcopy" --only-keep-debug "$program" "$out/fairspan.debug"
+"$objcopy" --strip-all --add-gnu-debuglink="$out/fairspan.debug" "$program" "$out/fairspan"

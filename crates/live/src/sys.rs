@@ -13,7 +13,7 @@ pub(crate) mod tcp;
 use socket2::SockAddr;
 use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
@@ -184,8 +184,26 @@ pub(crate) fn send_several<'a>(
         count += 1;
     }
     // SAFETY: the first `count` headers point at `parts`, which point at slices that live for 'a, as the addresses and control
-    // messages do; the kernel only reads through them. The descriptor is open.
-    let result = unsafe { libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
+    // messages do. Nothing else of them was set since they were zero.
+    unsafe { sendmmsg(socket.as_raw_fd(), &mut headers[..count]) }
+}
+
+/// Sends these messages by one call, without waiting; how many the kernel took.
+///
+/// The kernel is asked, and not the C library: musl's structures have padding where the kernel reads halves of numbers, so that it
+/// asks for each message by itself.
+///
+/// # Errors
+/// That of the first message; the kernel took none.
+///
+/// # Safety
+/// All that the headers point at has to be there. They were zero before their fields were set, so that padding still is.
+pub(super) unsafe fn sendmmsg(socket: RawFd, headers: &mut [libc::mmsghdr]) -> io::Result<usize> {
+    // SAFETY: headers and length belong together, and the caller vouches for what they point at, through which the kernel only
+    // reads. It writes how many bytes of each it took, into the headers. A descriptor that is not open is an error.
+    let result = unsafe {
+        libc::syscall(libc::SYS_sendmmsg, socket, headers.as_mut_ptr(), headers.len() as libc::c_uint, libc::MSG_DONTWAIT)
+    };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as usize) }
 }
 

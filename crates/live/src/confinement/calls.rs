@@ -128,7 +128,7 @@ const UDP: &[libc::c_long] =
 /// A gateway that splits connections: pipes between sockets, and packets in batches.
 const SPLITS: &[libc::c_long] = &[libc::SYS_pipe2, libc::SYS_splice, libc::SYS_recvmmsg];
 /// What it asks of connections: what is in their buffers.
-const SPLIT_IOCTLS: &[u64] = &[libc::TIOCOUTQ, libc::FIONREAD, crate::sys::tcp::SIOCOUTQNSD];
+const SPLIT_IOCTLS: &[u64] = &[libc::TIOCOUTQ as _, libc::FIONREAD as _, crate::sys::tcp::SIOCOUTQNSD];
 
 /// Frames.
 const FRAMES: &[libc::c_long] = &[libc::SYS_sendmmsg];
@@ -141,10 +141,16 @@ const PROCESSES: &[libc::c_long] = &[];
 
 /// Requests to devices and sockets that every daemon makes: those of its own interface, which device has a name, and not to
 /// wait.
-const IOCTLS: &[u64] =
-    &[libc::FIONBIO, libc::SIOCGIFINDEX, libc::TUNSETIFF, libc::TUNSETOFFLOAD, libc::TUNSETVNETHDRSZ];
+const IOCTLS: &[u64] = &[
+    libc::FIONBIO as _,
+    libc::SIOCGIFINDEX as _,
+    libc::TUNSETIFF as _,
+    libc::TUNSETOFFLOAD as _,
+    libc::TUNSETVNETHDRSZ as _,
+];
 /// What one with frames asks of devices.
-const FRAME_IOCTLS: &[u64] = &[libc::SIOCGIFHWADDR, libc::SIOCGIFMTU, libc::SIOCGIFFLAGS, libc::SIOCETHTOOL];
+const FRAME_IOCTLS: &[u64] =
+    &[libc::SIOCGIFHWADDR as _, libc::SIOCGIFMTU as _, libc::SIOCGIFFLAGS as _, libc::SIOCETHTOOL as _];
 
 /// What a configuration has a daemon do, beside what every one does.
 #[derive(Clone, Debug)]
@@ -300,7 +306,7 @@ fn listed(needs: &Needs) -> Result<Rules, BackendError> {
     rules.insert(libc::SYS_ioctl, requests.map(|request| all_of(&[(1, *request)])).collect::<Result<_, _>>()?);
     if needs.splits && !needs.threads {
         // As many descriptors as may be, and no other limit.
-        rules.insert(libc::SYS_prlimit64, vec![all_of(&[(0, 0), (1, u64::from(libc::RLIMIT_NOFILE))])?]);
+        rules.insert(libc::SYS_prlimit64, vec![all_of(&[(0, 0), (1, libc::RLIMIT_NOFILE as _)])?]);
     }
     if needs.threads {
         let one = |option: &libc::c_int| all_of(&[(0, u64::from(option.unsigned_abs()))]);

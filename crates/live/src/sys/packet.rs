@@ -285,10 +285,9 @@ pub(super) fn send<'a, const PARTS: usize>(
     if count == 0 {
         return Ok(0);
     }
-    // SAFETY: the first `count` messages point at `parts`, which point at slices that live for 'a; the kernel
-    // only reads through iov_base.
-    let n = unsafe { libc::sendmmsg(fd, messages.as_mut_ptr(), count as libc::c_uint, libc::MSG_DONTWAIT) };
-    check(n).map(|n| n as usize)
+    // SAFETY: the first `count` messages point at `parts`, which point at slices that live for 'a. Nothing else of them was set
+    // since they were zero.
+    unsafe { super::sendmmsg(fd, &mut messages[..count]) }
 }
 
 /// A socket that receives nothing until it is bound.
