@@ -111,7 +111,7 @@ on site ping -q -c 1 -W 5 10.77.0.1 >/dev/null || wrong 'no ping after the chang
 # What a daemon of the usual kind gives up, and no call refused that it makes.
 for end in site hub; do
     inside "$end" status fs0 --json >"$work/$end.json"
-    for what in user capabilities seccomp; do
+    for what in capabilities seccomp; do
         grep -q "\"$what\":{\"holds\":\"on\"" "$work/$end.json" || wrong "$end: $what: $(grep -o '"confinement":{.*' "$work/$end.json" | cut -c 1-600)"
     done
     if grep -q 'was refused' "$work/$end.log"; then wrong "$end was refused a system call"; fi

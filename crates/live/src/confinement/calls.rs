@@ -70,6 +70,9 @@ const ALL: &[libc::c_long] = &[
     libc::SYS_sigaltstack,
     libc::SYS_restart_syscall,
     libc::SYS_tgkill,
+    // musl's for the same: a program that gives up (abort) says so by a signal.
+    #[cfg(target_env = "musl")]
+    libc::SYS_tkill,
     libc::SYS_getpid,
     libc::SYS_gettid,
     libc::SYS_geteuid,
