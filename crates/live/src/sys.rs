@@ -202,7 +202,13 @@ pub(super) unsafe fn sendmmsg(socket: RawFd, headers: &mut [libc::mmsghdr]) -> i
     // SAFETY: headers and length belong together, and the caller vouches for what they point at, through which the kernel only
     // reads. It writes how many bytes of each it took, into the headers. A descriptor that is not open is an error.
     let result = unsafe {
-        libc::syscall(libc::SYS_sendmmsg, socket, headers.as_mut_ptr(), headers.len() as libc::c_uint, libc::MSG_DONTWAIT)
+        libc::syscall(
+            libc::SYS_sendmmsg,
+            socket,
+            headers.as_mut_ptr(),
+            headers.len() as libc::c_uint,
+            libc::MSG_DONTWAIT,
+        )
     };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as usize) }
 }
