@@ -93,7 +93,7 @@ for page in fairspan fairspan-up fairspan-trace-flows; do
     gzip -dc "$work/got/usr/share/man/man1/$page.1.gz" | grep -q '^\.TH' || { echo "package: no page $page" >&2; exit 1; }
 done
 named=$(grep -c '(texts [0-9, ]*)$' "$work/got/usr/share/doc/fairspan/copyright" || true)
-[ "$named" = "$(grep -c '(texts ' "$work/libraries")" ] || { echo "package: its copyright names $named libraries" >&2; exit 1; }
+[ "$named" -gt 0 ] && [ "$named" = "$(grep -c '(texts ' "$work/libraries")" ] || { echo "package: its copyright names $named libraries" >&2; exit 1; }
 bash -n "$work/got/usr/share/bash-completion/completions/fairspan"
 if command -v systemd-analyze >/dev/null 2>&1; then
     for unit in fairspan@fs0 fairspan-lock@fs0; do
