@@ -91,9 +91,18 @@ pub(super) fn misplaced_key(source: &str) -> Option<usize> {
 /// Whether a secret is written in the file itself.
 pub(super) fn has_key(source: &str) -> bool {
     let own = |line: &str| {
-        names(line).any(|(name, _)| ["private_key", "preshared_key", "proxy_password", "web_password"].contains(&name))
+        names(line).any(|(name, value)| match name {
+            "private_key" | "preshared_key" | "proxy_password" | "web_password" => true,
+            _ => name == HOOK.0 && has_secret_path(before_comment(value)),
+        })
     };
     source.lines().any(|line| !line.trim_start().starts_with('#') && own(line))
+}
+
+/// Whether the path of an address looks like a secret, and not like words: who knows `/hooks/T0aZ9xQ41kWb` may call there.
+fn has_secret_path(address: &str) -> bool {
+    let path = address.split_once("//").and_then(|(_, rest)| rest.split_once(['/', '?'])).map_or("", |(_, path)| path);
+    path.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word.len() >= RUN && !is_plain(word.as_bytes()))
 }
 
 /// The value of a setting, where it is or ends in a key of 32 bytes.
@@ -298,6 +307,24 @@ mod tests {
         assert_eq!(excerpt("web_hosts = [\"hub.example.net\"]"), "web_hosts = [\"hub.example.net\"]");
         for name in ["webhook", "web_hook", "webhok"] {
             assert_eq!(excerpt(&format!("{name} = \"http://192.0.2.5/horse")), name);
+        }
+    }
+
+    #[test]
+    fn a_secret_in_the_file_is_one_by_its_setting_and_in_a_webhooks_path_by_its_looks() {
+        for (line, wanted) in [
+            ("private_key = \"x\"", true),
+            ("web_password = \"two words\"", true),
+            ("# private_key = \"x\"", false),
+            ("private_key_file = \"site.key\"", false),
+            ("webhook = \"http://192.0.2.5:8080/hooks/T0aZ9xQ41kWb\"", true),
+            ("webhook = \"http://192.0.2.5/?token=9fQ2mR7xB1\"", true),
+            ("webhook = \"http://192.0.2.5:8080/alarms/fairspan2\"", false),
+            ("webhook = \"http://[2001:db8::5]:8080/\"", false),
+            ("webhook = \"http://192.0.2.5/a\" # as T0aZ9xQ41kWb in http://x/T0aZ9xQ41kWb", false),
+            ("web = \"http://192.0.2.5/T0aZ9xQ41kWb\"", false),
+        ] {
+            assert_eq!(has_key(line), wanted, "{line}");
         }
     }
 

@@ -7,6 +7,7 @@
 //! | `endpoint`, `retry` | the metrics at an address that may come later; when what cannot be had is tried again |
 //! | `web` | the page, with what was |
 //! | `webhook` | alarms, to who is to know of them |
+//! | `looks` | when both look at the daemon, and how long their ends are waited for |
 //! | `machine` | what a role must be able to do |
 //! | `reloads` | when the configuration is read again |
 //! | `poller`, `slab` | waiting for descriptors, by tokens that are never taken for others |
@@ -16,6 +17,7 @@
 
 mod endpoint;
 pub(crate) mod error;
+mod looks;
 pub(crate) mod machine;
 pub(crate) mod poller;
 mod reloads;
@@ -239,13 +241,18 @@ impl Shell {
             metrics.handle_timeout(now, &self.poller);
         }
         let Shell { clock, poller, confinement, lock, metrics, web, webhook, .. } = self;
+        // What the webhook looked at does for the page.
+        let mut looked_at = None;
         if let Some(webhook) = webhook {
             let shared = (confinement.as_ref(), lock.as_ref(), web.as_ref(), metrics.as_ref(), None);
-            webhook.handle_timeout(now, || status(*clock, shared, machine));
+            webhook.handle_timeout(now, || &*looked_at.insert(status(*clock, shared, machine)));
         }
         let Some(web) = web else { return };
         let shared = (confinement.as_ref(), lock.as_ref(), None, metrics.as_ref(), webhook.as_ref());
-        web.handle_timeout(now, poller, || status(*clock, shared, machine));
+        web.handle_timeout(now, poller, || match looked_at {
+            Some(status) => Status { webhook: webhook.as_ref().map(Webhook::status), ..status },
+            None => status(*clock, shared, machine),
+        });
     }
 
     /// Hands over what is ready; true when it is time to stop.

@@ -2,11 +2,14 @@
 
 use super::poller::Interest;
 use super::*;
+use crate::config::Webhook as Hook;
 use crate::control::{Request, ask};
 use crate::netlink::LinkChange;
 use rustix::event::{EventfdFlags, eventfd};
+use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use zeroize::Zeroizing;
 
 /// What the machine was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +27,8 @@ struct Fake {
     timers: Vec<(Time, TimerName)>,
     asked: Vec<Asked>,
     drained: usize,
+    /// How often it was asked what there is to tell.
+    reports: Cell<usize>,
     /// As soon as the first descriptor is readable, the last one is closed, and another takes its slot.
     replaces: bool,
     enough: usize,
@@ -35,7 +40,18 @@ impl Fake {
         let stop = eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd");
         let poller = shell.poller().clone();
         let (watched, timers) = (Vec::new(), Vec::new());
-        Fake { order, poller, watched, timers, asked: Vec::new(), drained: 0, replaces: false, enough, stop }
+        Fake {
+            order,
+            poller,
+            watched,
+            timers,
+            asked: Vec::new(),
+            drained: 0,
+            reports: Cell::new(0),
+            replaces: false,
+            enough,
+            stop,
+        }
     }
 
     /// A descriptor that is readable.
@@ -123,6 +139,7 @@ impl Machine for Fake {
     }
 
     fn report(&self, _: Time, status: &mut Status) {
+        self.reports.set(self.reports.get() + 1);
         status.counters.insert("drained".into(), self.drained as u64);
     }
 }
@@ -201,4 +218,39 @@ fn a_client_is_answered_while_nothing_else_happens() {
     let status: Status = serde_json::from_str(&answer).expect("a status");
     assert_eq!((status.interface.as_str(), status.mtu), ("fake0", 1400));
     assert!(status.counters["drained"] >= 1);
+}
+
+#[test]
+fn page_and_webhook_share_the_status_of_each_second_also_where_the_page_began_later() {
+    let (mut shell, _, directory) = shell();
+    let mut fake = Fake::new(&shell, Order::TimersFirst, 1);
+    let address = "127.0.0.1:0".parse().expect("an address");
+    // Nobody is called: port 0 is none.
+    let hook = Hook { address, path: Zeroizing::new("/".into()), password: None };
+    let served = || Served {
+        metrics: None,
+        web: Some(address),
+        password: None,
+        hosts: Vec::new(),
+        may_control: false,
+        history: directory.path().join("fs0.history"),
+        webhook: None,
+    };
+    let at = Time::from_millis;
+    shell.webhook = Some(Webhook::begin(at(10_250), hook));
+    let mut asked = |shell: &mut Shell, ms: u64| {
+        // The page's thread takes what it was told before it is told again.
+        while shell.web.as_ref().is_some_and(|web| !web.is_idle()) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        fake.reports.set(0);
+        shell.handle_timeouts(at(ms), &mut fake);
+        fake.reports.get()
+    };
+    // The webhook begins, then the page; both look at each full second, and once a second.
+    assert_eq!(asked(&mut shell, 10_250), 1);
+    shell.web = Some(Service::begin(at(10_600), address, served(), &shell.poller));
+    for (ms, wanted) in [(10_600, 1), (10_999, 0), (11_003, 1), (11_500, 0), (12_000, 1), (14_700, 1), (15_000, 1)] {
+        assert_eq!(asked(&mut shell, ms), wanted, "at {ms} ms");
+    }
 }

@@ -32,6 +32,7 @@ mod view;
 
 pub(super) use service::Service;
 
+use super::looks;
 use super::poller::{Poller, Token, Turn};
 use crate::config::Served;
 use crate::events;
@@ -52,8 +53,6 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How often the daemon tells.
-const EVERY: Span = Span::from_secs(1);
 /// How soon again, when something happened.
 const SOON: Span = Span::from_millis(100);
 /// A sample that took so long to make is not made again for so many times that.
@@ -147,8 +146,7 @@ impl Web {
             return;
         }
         if self.due <= now {
-            // In step with the clock, unless this process stood still.
-            self.due = if now.since(self.due) < EVERY { self.due + EVERY } else { now + EVERY };
+            self.due = looks::next(now);
         }
         self.told = (now, events::newest());
         let Some(samples) = &self.samples else { return };
@@ -194,13 +192,7 @@ impl Drop for Web {
         self.wake();
         let Some(thread) = self.thread.take() else { return };
         // It brings the history to the disk, which may hang.
-        let begun = Instant::now();
-        while !thread.is_finished() && begun.elapsed() < END {
-            thread::sleep(Duration::from_millis(5));
-        }
-        if thread.is_finished() {
-            let _ = thread.join();
-        }
+        looks::join_within(END, thread);
     }
 }
 

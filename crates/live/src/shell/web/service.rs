@@ -109,6 +109,12 @@ impl Service {
         }
     }
 
+    /// Whether its thread has taken all that it was told.
+    #[cfg(test)]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.page.as_ref().is_ok_and(|web| web.waiting.load(std::sync::atomic::Ordering::Acquire) == 0)
+    }
+
     /// Whether `token` tells that somebody wants something.
     pub(crate) fn is(&self, token: Token) -> bool {
         self.page.as_ref().is_ok_and(|web| web.is(token))

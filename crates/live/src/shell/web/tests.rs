@@ -69,7 +69,7 @@ impl Daemon {
     }
 
     fn tell(&mut self, link: &str, sent: u64) {
-        self.now += EVERY;
+        self.now += looks::EVERY;
         let uptime = self.now.as_secs_f64();
         self.web.handle_timeout(self.now, || status(link, uptime, sent));
     }

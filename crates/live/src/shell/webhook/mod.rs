@@ -14,19 +14,18 @@ mod call;
 mod sender;
 mod watch;
 
+use super::looks;
 use crate::config;
 use crate::events;
 use crate::status::{Status, WebhookStatus};
-use fairspan_core::units::{Span, Time};
+use fairspan_core::units::Time;
 use rustix::process::setpriority_process;
 use sender::{Known, Message, Sender};
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use watch::{Alarm, Watch};
 
-/// How often the daemon looks.
-const EVERY: Span = Span::from_secs(1);
 /// Alarms on their way to the thread, which may be calling; further ones are lost, and counted.
 const ON_THE_WAY: usize = 256;
 /// The nice value of the thread.
@@ -72,18 +71,18 @@ impl Webhook {
     }
 
     /// Looks, if that is due.
-    pub(super) fn handle_timeout(&mut self, now: Time, status: impl FnOnce() -> Status) {
+    pub(super) fn handle_timeout<'a>(&mut self, now: Time, status: impl FnOnce() -> &'a Status) {
         if now < self.due {
             return;
         }
-        self.due = now + EVERY;
+        self.due = looks::next(now);
         let status = status();
         if self.number == 0 {
             let text = format!("{}: the daemon has begun", status.interface);
-            self.send(&status, Alarm { event: "started", of: None, link: None, text });
+            self.send(status, Alarm { event: "started", of: None, link: None, text });
         }
-        for alarm in self.watch.look(now.as_secs_f64(), &status) {
-            self.send(&status, alarm);
+        for alarm in self.watch.look(now.as_secs_f64(), status) {
+            self.send(status, alarm);
         }
     }
 
@@ -107,13 +106,7 @@ impl Drop for Webhook {
     fn drop(&mut self) {
         self.messages = None;
         let Some(thread) = self.thread.take() else { return };
-        let begun = Instant::now();
-        while !thread.is_finished() && begun.elapsed() < END {
-            thread::sleep(Duration::from_millis(5));
-        }
-        if thread.is_finished() {
-            let _ = thread.join();
-        }
+        looks::join_within(END, thread);
     }
 }
 
@@ -139,15 +132,14 @@ mod tests {
         // It accepts nobody, and the kernel holds the calls.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let mut webhook = Webhook::begin(Time::ZERO, hook(&listener.local_addr().expect("bound").to_string()));
-        let mut looks = 0;
+        let (mut looks, status) = (0, Status::new("fs0", 1.0, 1400));
         for ms in (0..3000).step_by(100) {
             webhook.handle_timeout(Time::from_millis(ms), || {
                 looks += 1;
-                Status::new("fs0", 1.0, 1400)
+                &status
             });
         }
         assert_eq!(looks, 3);
-        let status = Status::new("fs0", 1.0, 1400);
         let many = 3 * (ON_THE_WAY + sender::WAITING);
         for _ in 0..many {
             webhook.send(&status, message(1).alarm);
