@@ -17,7 +17,7 @@ case $profile in release) static=target/static ;; *) static=target/static-$profi
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 machine=$(uname -m)
 skip() { echo "static: skipped: $1"; exit 77; }
-wrong() { echo "static: $1" >&2; exit 1; }
+wrong() { echo "static: $1" >&2; exit "${2:-1}"; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -39,6 +39,7 @@ headers() { # Debian's architecture, folder
 
 # Which compilers and tools an architecture takes.
 prepare() { # architecture
+    case $1 in x86_64) debian=amd64 ;; aarch64) debian=arm64 ;; *) wrong "no architecture \`$1\`: x86_64 or aarch64" 2 ;; esac
     triple=$1-unknown-linux-musl
     [ -d "$(rustc --print target-libdir --target "$triple" 2>/dev/null)" ] \
         || skip "no standard library of Rust (rustup target add $triple)"
@@ -46,7 +47,6 @@ prepare() { # architecture
     if [ "$1" = "$machine" ]; then
         command -v musl-gcc >/dev/null 2>&1 || skip 'no musl-gcc (Debian package musl-tools)'
     else
-        case $1 in aarch64) debian=arm64 ;; x86_64) debian=amd64 ;; *) wrong "no architecture \`$1\`: x86_64 or aarch64" ;; esac
         gcc=$1-linux-gnu-gcc
         command -v "$gcc" >/dev/null 2>&1 || skip "no $gcc (Debian package gcc-$(echo "$1" | tr _ -)-linux-gnu)"
         command -v "qemu-$1-static" >/dev/null 2>&1 || skip "no qemu-$1-static (Debian package qemu-user-static)"
