@@ -2,9 +2,9 @@
 # Makes a container image that has the static program alone (scripts/static.sh, which is run where there is none). Needs buildah, and
 # leaves none of its data behind.
 #
-#   scripts/container.sh [ARCHITECTURE]     x86_64 or aarch64; that of this machine by default
+#   scripts/container.sh
 #
-# target/container/fairspan-VERSION-ARCHITECTURE.tar is what `podman load` and `docker load` read. One of this machine's architecture is
+# target/container/fairspan-VERSION-ARCHITECTURE.tar is what `podman load` and `docker load` read. It is
 # read again and run: as root, two containers of it form a bond (tests/netns/container.sh). Exit status 77 where buildah is missing.
 set -eu
 cd "$(dirname "$0")/.."
@@ -13,24 +13,21 @@ version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Carg
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
 case ${FAIRSPAN_PROFILE:-release} in release) static=target/static ;; *) static=target/static-$FAIRSPAN_PROFILE ;; esac
 machine=$(uname -m)
-architecture=${1:-$machine}
-case $architecture in x86_64) name=amd64 ;; aarch64) name=arm64 ;; *) echo "container: no architecture \`$architecture\`: x86_64 or aarch64" >&2; exit 2 ;; esac
 umask 022
-[ -x "$static/$architecture/fairspan" ] || scripts/static.sh "$architecture"
+[ -x "$static/$machine/fairspan" ] || scripts/static.sh
 
 work=$(mktemp -d)
 containers() { buildah --storage-driver vfs --root "$work/storage" --runroot "$work/run" "$@"; }
 trap 'containers rm --all >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
 mkdir "$work/context"
-cp "$static/$architecture/fairspan" "$static/$architecture/LIBRARIES.txt" packaging/container/Containerfile "$work/context"
-containers build --quiet --isolation chroot --arch "$name" --timestamp "$SOURCE_DATE_EPOCH" --tag "fairspan:$version" \
+cp "$static/$machine/fairspan" "$static/$machine/LIBRARIES.txt" packaging/container/Containerfile "$work/context"
+containers build --quiet --isolation chroot --timestamp "$SOURCE_DATE_EPOCH" --tag "fairspan:$version" \
     --file "$work/context/Containerfile" "$work/context" >/dev/null
-archive=$(pwd)/target/container/fairspan-$version-$architecture.tar
+archive=$(pwd)/target/container/fairspan-$version-$machine.tar
 mkdir -p target/container
 rm -f "$archive"
 containers push --quiet "fairspan:$version" "docker-archive:$archive:fairspan:$version"
 stat -c '%n %s' "target/container/${archive##*/}" | awk '{ printf "%s: %.1f MB\n", $1, $2 / 1e6 }'
-[ "$architecture" = "$machine" ] || exit 0
 status=0
-FAIRSPAN_IMAGE=$archive FAIRSPAN_PROGRAM=$(pwd)/$static/$architecture/fairspan tests/netns/container.sh || status=$?
+FAIRSPAN_IMAGE=$archive FAIRSPAN_PROGRAM=$(pwd)/$static/$machine/fairspan tests/netns/container.sh || status=$?
 case $status in 0) ;; 77) echo 'container: not run, for the reason above' ;; *) exit $status ;; esac

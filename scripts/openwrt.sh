@@ -2,39 +2,32 @@
 # Makes packages for routers with OpenWrt of the static program (scripts/static.sh, which is run where there is none), the service, and
 # what makes a configuration of UCI's settings.
 #
-#   scripts/openwrt.sh [ARCHITECTURE [ROUTER...]]
+#   scripts/openwrt.sh [ROUTER...]
 #
-# ROUTER is what the router calls its architecture (`opkg print-architecture`): x86_64 for x86_64, and aarch64_generic, aarch64_cortex-a53 and
-# aarch64_cortex-a72 for aarch64 where nothing is said. target/openwrt/fairspan_VERSION_ROUTER.ipk is what `opkg install` reads. One of this
-# machine's architecture is installed and started in an empty folder with BusyBox alone (tests/netns/openwrt-package.sh, for root).
+# ROUTER is what the router calls its architecture (`opkg print-architecture`), this machine's name of it by default.
+# target/openwrt/fairspan_VERSION_ROUTER.ipk is what `opkg install` reads. It is installed and started in an empty folder with BusyBox
+# alone (tests/netns/openwrt-package.sh, for root).
 set -eu
 cd "$(dirname "$0")/.."
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
 case ${FAIRSPAN_PROFILE:-release} in release) static=target/static ;; *) static=target/static-$FAIRSPAN_PROFILE ;; esac
 machine=$(uname -m)
-architecture=${1:-$machine}
-[ $# -eq 0 ] || shift
-if [ $# -eq 0 ]; then
-    case $architecture in
-        aarch64) set -- aarch64_generic aarch64_cortex-a53 aarch64_cortex-a72 ;;
-        *) set -- "$architecture" ;;
-    esac
-fi
+[ $# -gt 0 ] || set -- "$machine"
 umask 022
-[ -x "$static/$architecture/fairspan" ] || scripts/static.sh "$architecture"
+[ -x "$static/$machine/fairspan" ] || scripts/static.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 root=$work/root
 put() { # mode, file, place
     install -D -m "$1" "$2" "$root/$3"
 }
-put 755 "$static/$architecture/fairspan" usr/bin/fairspan
+put 755 "$static/$machine/fairspan" usr/bin/fairspan
 put 755 packaging/openwrt/fairspan-uci usr/libexec/fairspan-uci
 put 755 packaging/openwrt/fairspan.init etc/init.d/fairspan
 # It has keys when it is filled in.
 put 600 packaging/openwrt/fairspan.config etc/config/fairspan
-put 644 "$static/$architecture/LIBRARIES.txt" usr/share/fairspan/LIBRARIES.txt
+put 644 "$static/$machine/LIBRARIES.txt" usr/share/fairspan/LIBRARIES.txt
 # What an upgrade of the system keeps, beside the settings.
 mkdir -p "$root/lib/upgrade/keep.d"
 echo /etc/fairspan/ >"$root/lib/upgrade/keep.d/fairspan"
@@ -75,7 +68,6 @@ END
         ./debian-binary ./data.tar.gz ./control.tar.gz | gzip -9n >"$package"
     stat -c '%n %s' "$package" | awk '{ printf "%s: %.1f MB\n", $1, $2 / 1e6 }'
 done
-[ "$architecture" = "$machine" ] || exit 0
 status=0
-FAIRSPAN_PACKAGE=$(pwd)/$package FAIRSPAN_PROGRAM=$(pwd)/$static/$architecture/fairspan tests/netns/openwrt-package.sh || status=$?
+FAIRSPAN_PACKAGE=$(pwd)/$package FAIRSPAN_PROGRAM=$(pwd)/$static/$machine/fairspan tests/netns/openwrt-package.sh || status=$?
 case $status in 0) ;; 77) echo 'openwrt: not installed, for the reason above' ;; *) exit $status ;; esac

@@ -357,7 +357,6 @@ if [ -n "$all" ]; then
     external 'what is shipped is the same when it is built twice' 3000 scripts/reproduce.sh
     # Only root may make namespaces and folders of devices, so without root less of it is tried; each says so.
     external 'the static program, alone in an empty folder' 3000 env FAIRSPAN_PROFILE=demo scripts/static.sh
-    external 'the static program of another architecture' 3000 env FAIRSPAN_PROFILE=demo scripts/static.sh aarch64
     external 'the package for OpenWrt, installed with BusyBox alone' 600 env FAIRSPAN_PROFILE=demo scripts/openwrt.sh
     external 'the container image, in two containers' 600 env FAIRSPAN_PROFILE=demo scripts/container.sh
     cargo_tests 'the program with all features' -p fairspan --all-features --bin fairspan --test sim_cli
