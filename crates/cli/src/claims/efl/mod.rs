@@ -1,12 +1,16 @@
 //! The EFL-MP paper's claims: core's receiver against Figure 8, and the scenarios in scenarios/efl/.
 
 mod background;
+mod free;
 mod receiver;
 
 pub(crate) use background::{residual, stability};
+#[cfg(test)]
+pub(crate) use free::VARIATIONS;
 pub(crate) use receiver::reduces_to_tcp;
 
 use super::finding::{Curve, Finding, least, most};
+use super::variation::hangs_on;
 use super::{Answer, Bench};
 use fairspan_core::arq::Config;
 use fairspan_sim::model::Scheme;
@@ -91,7 +95,9 @@ pub(crate) fn bandwidth_gap(bench: &mut Bench) -> anyhow::Result<Answer> {
         100.0 * most(&sum),
         most(&larr)
     );
-    Ok(Answer { ours, ..finding.answer(told) })
+    let sensitivity = free::bandwidth(bench)?;
+    let calibrated = hangs_on(&sensitivity);
+    Ok(Answer { ours, sensitivity, calibrated, ..finding.answer(told) })
 }
 
 /// What Figure 11 says of LARR where paths differ: half of one path at most, in Gbit/s.
@@ -125,7 +131,9 @@ pub(crate) fn delay_gap(bench: &mut Bench) -> anyhow::Result<Answer> {
         lah.0,
         most(&larr) * GBIT
     );
-    Ok(Answer { ours, ..finding.answer(told) })
+    let sensitivity = free::delays(bench)?;
+    let calibrated = hangs_on(&sensitivity);
+    Ok(Answer { ours, sensitivity, calibrated, ..finding.answer(told) })
 }
 
 /// Whether LARR and MTCP are not behind the proposal by more than seeds leave open, and the timer is.
@@ -161,7 +169,7 @@ pub(crate) fn loss_throughput(bench: &mut Bench) -> anyhow::Result<Answer> {
         list(&PROPOSED),
         list(&CONVENTIONAL)
     );
-    Ok(Answer { ours, ..finding.answer(told) })
+    Ok(Answer { ours, sensitivity: free::losses(bench)?, ..finding.answer(told) })
 }
 
 /// Whether the proposal's mean delay is not above the timer's by more than seeds leave open.
@@ -194,7 +202,7 @@ pub(crate) fn loss_latency(bench: &mut Bench) -> anyhow::Result<Answer> {
         list(&PROPOSED),
         list(&CONVENTIONAL)
     );
-    Ok(Answer { ours, ..finding.answer(told) })
+    Ok(Answer { ours, sensitivity: free::losses(bench)?, ..finding.answer(told) })
 }
 
 #[cfg(test)]

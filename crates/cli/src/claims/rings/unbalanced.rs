@@ -1,8 +1,9 @@
 //! DVSR in every unbalanced case of section IV (VII-B): limiters and received rates against the RIAS rates, all within the claim's 0.1 %.
 
+use super::free;
 use super::rpr::two_flows;
 use crate::claims::bench::FigureRun;
-use crate::claims::evidence::{Cell, Evidence};
+use crate::claims::evidence::{Cell, Evidence, Line};
 use crate::claims::finding::{Curve, Finding, least, most};
 use crate::claims::{Answer, Bench};
 
@@ -82,6 +83,17 @@ fn sweep(run: &FigureRun, finding: &mut Finding) -> anyhow::Result<Sweep> {
     Ok(Sweep { table, worst })
 }
 
+/// Of some points of the sweep: the worst limiter, received rate and limiter against what control messages leave, all in per cent;
+/// what these messages take of the link, and at how many of the points something is off by more than the claim allows.
+pub(super) fn worst(run: &FigureRun) -> anyhow::Result<[f64; 5]> {
+    let found = sweep(run, &mut Finding::default())?;
+    let [limiter, received, left] = found.worst.map(|share| 100.0 * share);
+    let load = most(&Curve::of(run, "ring.ring.link.2.control_load")?.at(&[]));
+    let beyond = |line: &&Line| !line.cells[..3].iter().all(|cell| cell.mean() <= 100.0 * WITHIN);
+    let count = found.table.lines.iter().filter(beyond).count();
+    Ok([limiter, received, left, 100.0 * load, count as f64])
+}
+
 /// What the other two figures expect of this claim: how far each is off, limiters and received rates apart.
 fn expected(run: &FigureRun, figure: &str, finding: &mut Finding) -> String {
     let (mut limiters, mut rates) = (Vec::new(), Vec::new());
@@ -121,7 +133,7 @@ pub(crate) fn unbalanced(bench: &mut Bench) -> anyhow::Result<Answer> {
     finding.check(!is_beyond(swing, &[]), || format!("a limiter swings by {:.3} % of the capacity", 100.0 * swing));
     told.push(format!("the widest swing of a limiter in Figure 8's case {:.3} % of the capacity", 100.0 * swing));
     let answer = finding.answer(told.join("; "));
-    Ok(Answer { measured: vec![found.table], ..answer })
+    Ok(Answer { measured: vec![found.table], sensitivity: free::unbalanced(bench)?, ..answer })
 }
 
 #[cfg(test)]
