@@ -6,13 +6,9 @@
 mod free;
 mod metrics;
 
-#[cfg(test)]
-pub(crate) use free::VARIATIONS;
-
 use super::bench::FigureRun;
 use super::evidence::Evidence;
 use super::finding::{Curve, Finding, least, most};
-use super::variation::hangs_on;
 use super::{Answer, Bench};
 use metrics::{BELOW, DIFFERENCE, MBYTE, POLICY, THROUGHPUT};
 use serde_json::Value;
@@ -130,26 +126,6 @@ struct Modes {
 }
 
 impl Modes {
-    /// Of Figure 5, or of some of its points.
-    fn of(run: &FigureRun) -> anyhow::Result<Modes> {
-        let curve = Curve::of(run, THROUGHPUT)?;
-        let all = |mode: &str| curve.at(&[(POLICY, mode)]).into_iter().map(|rate| rate * MBYTE).collect::<Vec<f64>>();
-        let with = |mode: &str, fetches: &str| curve.one(&[(POLICY, mode), (PARALLEL, fetches)]) * MBYTE;
-        let one_link =
-            ["active-backup", "balance-xor", "broadcast"].map(|mode| (mode, least(&all(mode)), most(&all(mode))));
-        let (turns, brr) = (all("balance-rr"), all("brr:12ms"));
-        let others = ["active-backup", "balance-xor", "broadcast", "brr:12ms"].map(|mode| with(mode, "1"));
-        // The first two points are one and two fetches.
-        let from_four: Vec<f64> = turns.iter().zip(&brr).skip(2).map(|(turns, brr)| brr / turns).collect();
-        Ok(Modes {
-            one_link: one_link.to_vec(),
-            gain: with("balance-rr", "1") / most(&others),
-            rise: ["1", "2", "4"].map(|fetches| with("brr:12ms", fetches)),
-            highest: most(&brr),
-            of_turns: (least(&from_four), most(&from_four)),
-        })
-    }
-
     /// What of the paper's words is not so.
     fn judge(&self, finding: &mut Finding) {
         for (mode, low, high) in &self.one_link {
@@ -174,26 +150,36 @@ impl Modes {
 /// Figure 5: modes over the number of fetches.
 pub(crate) fn modes_throughput(bench: &mut Bench) -> anyhow::Result<Answer> {
     let run = bench.figure("brr.fig05")?;
-    let found = Modes::of(&run)?;
-    let turns = Curve::of(&run, THROUGHPUT)?.at(&[(POLICY, "balance-rr")]);
+    let curve = Curve::of(&run, THROUGHPUT)?;
+    let all = |mode: &str| curve.at(&[(POLICY, mode)]).into_iter().map(|rate| rate * MBYTE).collect::<Vec<f64>>();
+    let one_link =
+        ["active-backup", "balance-xor", "broadcast"].map(|mode| (mode, least(&all(mode)), most(&all(mode))));
+    let (turns, brr) = (all("balance-rr"), all("brr:12ms"));
+    let alone = |mode: &str| curve.one(&[(POLICY, mode), (PARALLEL, "1")]) * MBYTE;
+    let others = ["active-backup", "balance-xor", "broadcast", "brr:12ms"].map(alone);
+    let from_four: Vec<f64> = turns.iter().zip(&brr).skip(2).map(|(turns, brr)| brr / turns).collect();
+    let found = Modes {
+        one_link: one_link.to_vec(),
+        gain: turns[0] / most(&others),
+        rise: [brr[0], brr[1], curve.one(&[(POLICY, "brr:12ms"), (PARALLEL, "4")]) * MBYTE],
+        highest: most(&brr),
+        of_turns: (least(&from_four), most(&from_four)),
+    };
     let mut finding = Finding::default();
     found.judge(&mut finding);
-    let answer = finding.answer(format!(
+    Ok(finding.answer(format!(
         "brr.fig05, 1 to 20 fetches, {} seeds: turns {:.2} to {:.2} MB/s, {:.2} times the others with one fetch; burst round \
          robin {:.2}, {:.2}, {:.2} with 1, 2, 4 fetches, then {:.0} to {:.0} % of turns; the others one link's {ONE:.2}",
         run.file.seeds().len(),
-        least(&turns) * MBYTE,
-        most(&turns) * MBYTE,
+        least(&turns),
+        most(&turns),
         found.gain,
         found.rise[0],
         found.rise[1],
         found.rise[2],
         100.0 * found.of_turns.0,
         100.0 * found.of_turns.1
-    ));
-    let sensitivity = free::modes(bench)?;
-    let calibrated = hangs_on(&sensitivity);
-    Ok(Answer { sensitivity, calibrated, ..answer })
+    )))
 }
 
 /// How the links share the packets in Figures 6 to 8: largest less smallest share, or the largest.

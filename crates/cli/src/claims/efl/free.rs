@@ -1,9 +1,7 @@
 //! The constants of the EFL-MP paper's experiments that it does not tell, and what becomes of its claims with others.
 
 use super::background::{Settling, takes_what_is_left};
-use super::{
-    CONVENTIONAL, DELAY, GBIT, GOODPUT, IDEAL, LAH, LARR, LOSS, MICRO, MTCP, PROPOSED, RATE, at, gap, suffers,
-};
+use super::{GBIT, GOODPUT, IDEAL, LAH, LARR, MTCP, PROPOSED, RATE, at, gap, suffers};
 use crate::claims::Bench;
 use crate::claims::answer::relative;
 use crate::claims::bench::FigureRun;
@@ -35,18 +33,11 @@ const ACK_SIZE: Constant = Constant {
     values: &["64B", "192B"],
     names: &[],
 };
-const TIMEOUT: Constant = Constant {
-    what: "least time before a timeout; the paper does not tell",
-    settings: &["reliable.flow.timeout_min"],
-    values: &["1ms", "200us", "5ms"],
-    names: &[],
-};
 const SCHEMES: &str = r#"[["ideal", "published", 40], ["mtcp", "published", 400], ["efl-mp", "published", 40], ["lah", "published", 40], ["larr", "published", 40]]"#;
 /// The same with other reorder buffers of MTCP.
 const SCHEMES_40: &str = r#"[["ideal", "published", 40], ["mtcp", "published", 40], ["efl-mp", "published", 40], ["lah", "published", 40], ["larr", "published", 40]]"#;
 const SCHEMES_100: &str = r#"[["ideal", "published", 40], ["mtcp", "published", 100], ["efl-mp", "published", 40], ["lah", "published", 40], ["larr", "published", 40]]"#;
 const SCHEMES_1000: &str = r#"[["ideal", "published", 40], ["mtcp", "published", 1000], ["efl-mp", "published", 40], ["lah", "published", 40], ["larr", "published", 40]]"#;
-const TRIGGERS: &str = r#"[["efl-mp", "published", 40], ["efl-mp", "timer", 40]]"#;
 
 const MTCP_BUFFERS: Constant = Constant {
     what: "packets in each reorder buffer of MTCP; the paper has 40 for EFL-MP, and for MTCP does not tell",
@@ -63,11 +54,6 @@ const DELAYED: Variation = Variation {
     figure: "efl.fig11",
     at: &[("sweep.0.values", SCHEMES), ("link.middle3.delay", "8us"), ("duration", "20ms")],
     constants: &[LAW, ACK_PACKETS, ACK_DELAY, ACK_SIZE, MTCP_BUFFERS],
-};
-const LOSSY: Variation = Variation {
-    figure: "efl.fig12",
-    at: &[("sweep.0.values", TRIGGERS), ("sweep.1.values", "[0.0001, 0.001, 0.01]"), ("seeds", "[1]")],
-    constants: &[TIMEOUT, LAW, ACK_PACKETS, ACK_DELAY],
 };
 const LINK_DELAY: Constant = Constant {
     what: "delay of each link; the paper does not tell, and has 5 us in its other experiments",
@@ -94,7 +80,7 @@ const STEPS: Variation =
 
 /// All of them.
 #[cfg(test)]
-pub(crate) const VARIATIONS: &[Variation] = &[BANDWIDTH, DELAYED, LOSSY, BACKGROUND, STEPS];
+pub(crate) const VARIATIONS: &[Variation] = &[BANDWIDTH, DELAYED, BACKGROUND, STEPS];
 
 fn exact(values: &[f64]) -> Vec<Cell> {
     values.iter().copied().map(Cell::exact).collect()
@@ -134,28 +120,6 @@ pub(super) fn delays(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
             near(finding, lah, 10.0, 0.05);
         });
         Ok(exact(&[proposed, mtcp, lah, larr, faults as f64]))
-    })
-}
-
-/// Of Figures 12 and 13: the reorder trigger beside the timer.
-pub(super) fn losses(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
-    let columns = [
-        "throughput of proposed over conventional at 0.1 %",
-        "proposed at 0.01 %, Gbit/s",
-        "latency of proposed at 1 %, us",
-        "latency of conventional over proposed, least from 0.01 % on",
-    ];
-    LOSSY.tables(bench, &columns, |run| {
-        let (rate, wait) = (Curve::of(run, GOODPUT)?, Curve::of(run, DELAY)?);
-        let of = |curve: &Curve<'_>, scheme: &[(&str, &str)], loss: &str| curve.one(&at(scheme, LOSS, loss));
-        let ratios =
-            ["0.0001", "0.001", "0.01"].map(|loss| of(&wait, &CONVENTIONAL, loss) / of(&wait, &PROPOSED, loss));
-        Ok(exact(&[
-            of(&rate, &PROPOSED, "0.001") / of(&rate, &CONVENTIONAL, "0.001"),
-            of(&rate, &PROPOSED, "0.0001") * GBIT,
-            of(&wait, &PROPOSED, "0.01") * MICRO,
-            least(&ratios),
-        ]))
     })
 }
 

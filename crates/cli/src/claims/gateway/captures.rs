@@ -4,9 +4,7 @@
 //! packets, the first half where the paper has the corporate gateway (dec-pkt-1), the second where it has the backbone (FIXWEST). So only
 //! orders can be the same, not values.
 
-use super::super::evidence::{Cell, Evidence};
-use super::super::finding::{Finding, faults};
-use super::super::variation::{NOT_SO, hangs_on};
+use super::super::finding::Finding;
 use super::super::{Answer, Bench, NoTestData};
 use anyhow::Context;
 use fairspan_core::flow::{Definition, Reading};
@@ -49,27 +47,15 @@ fn read(bench: &Bench, mut each: impl FnMut(usize, &Captured<'_>)) -> anyhow::Re
     Ok(())
 }
 
-/// What of counting flows the paper does not tell.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Counting {
-    /// Chains of the hash.
-    chains: u32,
-    /// By which flows belong to chains.
-    key: u64,
-    /// How long a packet may wait to be processed, from which the gateway's lowest stable rate follows.
-    wait: Span,
-}
-
-impl Counting {
-    /// With the gateway's default.
-    fn of(chains: u32, key: u64) -> Counting {
-        Counting { chains, key, wait: gateway::Config::default().wait }
-    }
-}
-
-/// Flows of both halves, by these definitions under these timeouts, 0 at the gateway's lowest stable rate.
-fn flows(bench: &Bench, definitions: &[&str], timeouts: &[u64], counting: Counting) -> anyhow::Result<[Vec<Row>; 2]> {
-    let gateway = gateway::Config { wait: counting.wait, ..gateway::Config::default() };
+/// Flows of both halves, by these definitions under these timeouts, 0 at the gateway's lowest stable rate; collisions in so many
+/// chains, to which flows belong by `seed`.
+fn flows(
+    bench: &Bench,
+    definitions: &[&str],
+    timeouts: &[u64],
+    (table_size, seed): (u32, u64),
+) -> anyhow::Result<[Vec<Row>; 2]> {
+    let gateway = gateway::Config::default();
     let mut stable = [Stable::new(gateway.wait), Stable::new(gateway.wait)];
     read(bench, |half, packet| stable[half].packet(packet.time))?;
     let definitions = definitions.iter().map(|name| name.parse()).collect::<Result<Vec<Definition>, _>>()?;
@@ -78,8 +64,8 @@ fn flows(bench: &Bench, definitions: &[&str], timeouts: &[u64], counting: Counti
             definitions: definitions.clone(),
             timeouts: timeouts.iter().map(|timeout| Some(Span::from_secs(*timeout))).collect(),
             gateway: (gateway.clone(), stable.processing()),
-            table_size: counting.chains,
-            seed: counting.key,
+            table_size,
+            seed,
             ..Config::default()
         };
         Flows::new(&config)
@@ -115,86 +101,21 @@ fn shorter(finding: &mut Finding, name: &str, most: &[u64], halved: &[u64], coll
     finding.check(falls(collisions), || format!("{name}: {} collisions", list(collisions)));
 }
 
-/// Table 2.2 of both halves, by timeout: the most flows, operations halved, collisions.
-type Timeouts = [[Vec<u64>; 3]; 2];
-
-fn by_timeout(bench: &Bench, counting: Counting) -> anyhow::Result<Timeouts> {
-    let halves = flows(bench, &["pair"], &[10, 5, 1, 0], counting)?;
-    Ok(halves.map(|rows| {
-        let halved = rows.iter().map(|row| (row.counts.created + row.counts.expired) / 2).collect();
-        [most(&rows), halved, rows.iter().map(|row| row.counts.collisions).collect()]
-    }))
-}
-
-/// Chains of the hash where the paper does not tell them.
-const TABLE: u32 = 65_536;
-const WHAT: [&str; 3] = [
-    "chains of the hash; the paper does not tell",
-    "key of the hash",
-    "how long a packet may wait at the gateway, ms, from which the time follows for which a flow without a timeout is known; the paper does not tell",
-];
-
-/// A line for each value of the three constants of counting, the first of each as it is used; of a reduced answer two values.
-fn counted(
-    bench: &Bench,
-    [chains, keys, waits]: [&[u64]; 3],
-    columns: &[&str],
-    mut measure: impl FnMut(Counting) -> anyhow::Result<Vec<Cell>>,
-) -> anyhow::Result<Vec<Evidence>> {
-    let usual = Counting::of(chains[0] as u32, keys[0]);
-    anyhow::ensure!(usual.wait == Span::from_millis(waits[0]), "the gateway's default is {:?}", usual.wait);
-    let used = measure(usual)?;
-    let mut tables = Vec::new();
-    let with = |which: usize, value: u64| match which {
-        0 => Counting { chains: value as u32, ..usual },
-        1 => Counting { key: value, ..usual },
-        _ => Counting { wait: Span::from_millis(value), ..usual },
-    };
-    for (which, values) in [chains, keys, waits].into_iter().enumerate() {
-        let mut table = Evidence::new(WHAT[which], columns);
-        let most = if bench.is_reduced() { 2 } else { values.len() };
-        for (n, value) in values.iter().enumerate().take(most) {
-            let cells = if n == 0 { used.clone() } else { measure(with(which, *value))? };
-            table.line(value.to_string(), n == 0, cells);
-        }
-        tables.push(table);
-    }
-    Ok(tables)
-}
-
 /// Table 2.2, Figure 2.3.
 pub(crate) fn timeouts(bench: &mut Bench) -> anyhow::Result<Answer> {
+    let halves = flows(bench, &["pair"], &[10, 5, 1, 0], (65_536, 1))?;
     let (mut finding, mut ours, mut told) = (Finding::default(), Map::new(), Vec::new());
-    let usual = by_timeout(bench, Counting::of(TABLE, 1))?;
-    for (name, [most, halved, collisions]) in HALVES.iter().zip(&usual) {
-        shorter(&mut finding, name, most, halved, collisions);
-        told.push(list(collisions));
+    for (name, rows) in HALVES.iter().zip(&halves) {
+        let most = most(rows);
+        let halved: Vec<u64> = rows.iter().map(|row| (row.counts.created + row.counts.expired) / 2).collect();
+        let collisions: Vec<u64> = rows.iter().map(|row| row.counts.collisions).collect();
+        shorter(&mut finding, name, &most, &halved, &collisions);
+        told.push(list(&collisions));
         ours.insert(format!("{name}_timeout_10_5_1_0_max_flows"), json!(most));
         ours.insert(format!("{name}_flow_operations_halved"), json!(halved));
     }
-    let columns = [
-        "dec: collisions, 10 s",
-        "0 s",
-        "most flows, 0 s",
-        "fixwest: collisions, 10 s",
-        "0 s ",
-        "most flows, 0 s ",
-        NOT_SO,
-    ];
-    let sensitivity =
-        counted(bench, [&[u64::from(TABLE), 1024, 8192], &[1, 2, 3], &[100, 50, 200]], &columns, |counting| {
-            let found = if counting == Counting::of(TABLE, 1) { usual.clone() } else { by_timeout(bench, counting)? };
-            let (mut cells, mut count) = (Vec::new(), 0);
-            for (name, [most, halved, collisions]) in HALVES.iter().zip(&found) {
-                count += faults(|finding| shorter(finding, name, most, halved, collisions));
-                cells.extend([collisions[0], collisions[3], most[3]].map(|number| Cell::exact(number as f64)));
-            }
-            cells.push(Cell::exact(count as f64));
-            Ok(cells)
-        })?;
     let told = format!("{INSTEAD}. Collisions in 65,536 chains, 10, 5, 1 and 0 s: {}", told.join(" and "));
-    let calibrated = hangs_on(&sensitivity);
-    Ok(with(Answer { sensitivity, calibrated, ..finding.answer(told) }, ours))
+    Ok(with(finding.answer(told), ours))
 }
 
 /// Keys of the hash over which collisions are averaged, and chains: with the 65,536 of the other claims there are so few that chance decides.
@@ -207,69 +128,31 @@ fn is_finer([source, destination, pair, five]: [u64; 4]) -> bool {
     least <= pair && pair <= five && least < five
 }
 
-/// Table 2.3 of both halves, by definition: the most flows, and the mean collisions over so many keys from one on.
-fn by_definition(bench: &Bench, counting: Counting, keys: u64) -> anyhow::Result<[[Vec<u64>; 2]; 2]> {
-    let mut found = [const { [Vec::new(), Vec::new()] }; 2];
-    for key in counting.key..counting.key + keys {
-        let definitions = ["source", "destination", "pair", "five-tuple"];
-        let halves = flows(bench, &definitions, &[0], Counting { key, ..counting })?;
-        for (half, rows) in halves.iter().enumerate() {
-            let [most_of, collisions] = &mut found[half];
-            *most_of = most(rows);
-            collisions.resize(rows.len(), 0);
-            collisions.iter_mut().zip(rows).for_each(|(sum, row)| *sum += row.counts.collisions);
-        }
-    }
-    Ok(found.map(|[most, collisions]| [most, collisions.into_iter().map(|sum| sum / keys).collect()]))
-}
-
-/// What Table 2.3 says of a half.
-fn coarser(finding: &mut Finding, name: &str, found: &[Vec<u64>; 2]) -> anyhow::Result<()> {
-    for (what, numbers) in ["flows", "collisions"].into_iter().zip(found) {
-        let &[source, destination, pair, five] = &numbers[..] else { anyhow::bail!("four definitions") };
-        finding.check(is_finer([source, destination, pair, five]), || format!("{name}: {what} {}", list(numbers)));
-    }
-    Ok(())
-}
-
 /// Table 2.3, Figure 2.4.
 pub(crate) fn aggregation(bench: &mut Bench) -> anyhow::Result<Answer> {
+    let (mut most_of, mut collisions) = ([const { Vec::new() }; 2], [[0; 4]; 2]);
+    for seed in 1..=KEYS {
+        let halves = flows(bench, &["source", "destination", "pair", "five-tuple"], &[0], (CHAINS, seed))?;
+        for (half, rows) in halves.iter().enumerate() {
+            most_of[half] = most(rows);
+            collisions[half].iter_mut().zip(rows).for_each(|(sum, row)| *sum += row.counts.collisions);
+        }
+    }
     let (mut finding, mut ours, mut told) = (Finding::default(), Map::new(), Vec::new());
-    for (name, found) in HALVES.iter().zip(&by_definition(bench, Counting::of(CHAINS, 1), KEYS)?) {
-        coarser(&mut finding, name, found)?;
-        told.push(list(&found[1]));
-        ours.insert(format!("{name}_max_flows_f3_f2_f1_f0"), json!(found[0]));
+    for ((name, most), collisions) in HALVES.iter().zip(&most_of).zip(&collisions) {
+        let collisions = collisions.map(|sum| sum / KEYS);
+        for (what, numbers) in [("flows", &most[..]), ("collisions", &collisions)] {
+            let &[source, destination, pair, five] = numbers else { anyhow::bail!("four definitions") };
+            finding.check(is_finer([source, destination, pair, five]), || format!("{name}: {what} {}", list(numbers)));
+        }
+        told.push(list(&collisions));
+        ours.insert(format!("{name}_max_flows_f3_f2_f1_f0"), json!(most));
     }
     let told = format!(
         "{INSTEAD}. Collisions in {CHAINS} chains, the mean of {KEYS} keys of the hash: {}",
         told.join(" and ")
     );
-    let columns = [
-        "dec: collisions by source",
-        "by destination",
-        "by pair",
-        "by five-tuple",
-        "fixwest: by source",
-        "by destination ",
-        "by pair ",
-        "by five-tuple ",
-        NOT_SO,
-    ];
-    // With fewer keys, of which each line takes the next two.
-    let values: [&[u64]; 3] = [&[u64::from(CHAINS), 256, u64::from(TABLE)], &[1, 3, 5], &[100, 50, 200]];
-    let sensitivity = counted(bench, values, &columns, |counting| {
-        let (mut cells, mut finding) = (Vec::new(), 0);
-        for (name, found) in HALVES.iter().zip(&by_definition(bench, counting, 2)?) {
-            let mut outcome = Ok(());
-            finding += faults(|finding| outcome = coarser(finding, name, found));
-            outcome?;
-            cells.extend(found[1].iter().map(|number| Cell::exact(*number as f64)));
-        }
-        cells.push(Cell::exact(finding as f64));
-        Ok(cells)
-    })?;
-    let calibrated = hangs_on(&sensitivity);
-    Ok(with(Answer { sensitivity, calibrated, ..finding.answer(told) }, ours))
+    Ok(with(finding.answer(told), ours))
 }
 
 /// Whether shares of TCP, UDP and others are in the order of the paper's trace of that name.
