@@ -1,7 +1,7 @@
 //! The constants of the rings paper's experiments that it does not tell, and what becomes of its claims with others.
 
 use super::simulated::{LINK, PARKING, off, spatial_reuse};
-use super::{rpr, unbalanced};
+use super::unbalanced;
 use crate::claims::Bench;
 use crate::claims::bench::FigureRun;
 use crate::claims::evidence::{Cell, Evidence};
@@ -77,23 +77,6 @@ const PARALLEL: [Variation; 4] = [
     short!("rings.fig19", "rpr-am", AM),
     short!("rings.fig19", "rpr-cm", CM),
 ];
-const SWINGS: Variation = Variation {
-    figure: "rings.fig10",
-    at: &[("seeds", "[1]"), ("flow.2-3.rate", "5Mbit"), (ALGORITHM, "rpr-am")],
-    constants: &[Constant {
-        what: "rampcoef, LPCOEF and AGECOEF of the aggressive mode; the paper does not tell them, 802.17's defaults are used (the model knows rampcoef alone)",
-        settings: &[ALGORITHM],
-        values: &[
-            "rpr-am",
-            "rpr-am:ramp_up_coef=16",
-            "rpr-am:ramp_up_coef=256",
-            "rpr-am:ramp_up_coef=512",
-            "rpr-am:lp_coef=16",
-            "rpr-am:age_coef=1",
-        ],
-        names: &[],
-    }],
-};
 const UNLIKE: Variation = Variation {
     figure: "rings.unbalanced-sweep",
     at: &[("sweep.0.values", r#"[["622Mbit", "100Mbit"], ["622Mbit", "308Mbit"]]"#)],
@@ -120,7 +103,6 @@ pub(crate) const VARIATIONS: &[Variation] = &[
     PARALLEL[1],
     PARALLEL[2],
     PARALLEL[3],
-    SWINGS,
     UNLIKE,
 ];
 
@@ -207,19 +189,6 @@ pub(super) fn parallel_parking_lot(bench: &mut Bench) -> anyhow::Result<Vec<Evid
         })?);
     }
     Ok(found)
-}
-
-/// Of Figure 9(a): the cycle at 5 Mbit/s downstream.
-pub(super) fn am_oscillation(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
-    let columns = [
-        "lowest rate, Mbit/s",
-        "highest rate, Mbit/s",
-        "period, ms",
-        "period by the model, ms",
-        "mean rate less the model's, Mbit/s",
-        NOT_SO,
-    ];
-    SWINGS.tables(bench, &columns, |run| Ok(exact(&rpr::cycle_at_a_trickle(run)?)))
 }
 
 /// Of the unbalanced cases: two of the rates.

@@ -1,13 +1,12 @@
 //! Section IV of the rings paper: RPR's oscillations and what they cost, by the models and by simulation.
 
 use super::cycle::{Aggressive, Conservative, Cycle};
-use super::{free, oscillation};
+use super::oscillation;
 use crate::claims::bench::FigureRun;
 use crate::claims::evidence::{Cell, Evidence};
 use crate::claims::finding::{Curve, Finding, least, most};
 use crate::claims::variation::{NOT_SO, hangs_on};
 use crate::claims::{Answer, Bench};
-use anyhow::Context;
 use fairspan_core::ring::NodeId;
 use fairspan_core::ring::problem::Problem;
 use fairspan_core::ring::rias;
@@ -193,35 +192,14 @@ pub(crate) fn am_oscillation(bench: &mut Bench) -> anyhow::Result<Answer> {
             });
         }
     }
-    let answer = finding.answer(format!(
+    Ok(finding.answer(format!(
         "rings.fig09 and fig10, ours (model): {}. The model's periods count what control messages take of the link, {:.2} %, which \
          at 5 Mbit/s downstream matters; as printed it says {}. At ten downstream rates the flow oscillates where \
          Proposition 2 says so, and at least as far",
         told.join("; "),
         100.0 * most(&loads),
         periods.join(" and ")
-    ));
-    let sensitivity = free::am_oscillation(bench)?;
-    let calibrated = hangs_on(&sensitivity);
-    Ok(Answer { sensitivity, calibrated, ..answer })
-}
-
-/// Of a run of Figure 10 at 5 Mbit/s downstream, under one setting of the aggressive mode: lowest and highest rate, the period and the
-/// model's for this rampcoef, how far the mean is from the model's, and what of the claim is not so.
-pub(super) fn cycle_at_a_trickle(run: &FigureRun) -> anyhow::Result<[f64; 6]> {
-    let parameters = &run.batch.finished.first().context("no run")?.parameters;
-    let algorithm = parameters.iter().find(|(name, _)| name == ALGORITHM).context("no algorithm")?.1.trim_matches('"');
-    let ramp = algorithm.split_once("ramp_up_coef=").map_or(Ok(64.0), |(_, value)| value.parse())?;
-    let at = [(ALGORITHM, algorithm)];
-    let of = |name: &str| Ok::<f64, anyhow::Error>(Curve::of(run, &format!("ring.ring.{name}"))?.one(&at));
-    let cycle = aggressive(5e6, ramp).cycle();
-    let timed = Aggressive { control: of("link.2.control_load")? * LINK, ..aggressive(5e6, ramp) }.cycle();
-    let (low, mean, high) = (of("limit.1-3.min")?, of("limit.1-3.mean")?, of("limit.1-3.max")?);
-    let (ours, model) = (periods(run, algorithm, "1-3", &cycle), timed.rates.len() as f64 * INTERVAL);
-    let mut finding = Finding::default();
-    compare(run, &mut finding, (algorithm, "1-3"), &cycle, &timed, 0.02)?;
-    let apart = (mean - cycle.mean()) / 1e6;
-    Ok([low / 1e6, high / 1e6, ours * 1e3, model * 1e3, apart, finding.count() as f64])
+    )))
 }
 
 /// The swing of the last flow's limiter beside a trickle of 5 Mbit/s, by the setting, against Proposition 3's.
