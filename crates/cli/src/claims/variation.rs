@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_first_value_of_a_constant_is_the_figures_own_and_the_others_are_not() {
-        for variation in [efl::VARIATIONS, gateway::VARIATIONS, rings::VARIATIONS].concat() {
+        for variation in [efl::free::VARIATIONS, gateway::split_free::VARIATIONS, rings::free::VARIATIONS].concat() {
             let usual = built(variation.figure, &variation.settings(&variation.constants[0], 0));
             for constant in variation.constants {
                 assert!(constant.values.len() > 1 && !constant.settings.is_empty(), "{}", constant.what);

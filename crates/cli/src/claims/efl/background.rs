@@ -1,8 +1,7 @@
 //! The claims about background traffic: Figures 18 and 19.
 
-use super::{Answer, Bench, Curve, DELAY, Finding, GBIT, GOODPUT, MICRO, free, least, most};
+use super::{Answer, Bench, Curve, DELAY, Finding, GBIT, GOODPUT, MICRO, least, most};
 use crate::claims::bench::FigureRun;
-use crate::claims::variation::hangs_on;
 use anyhow::Context;
 
 /// What Figure 18 says: the rate as a share of what is left at its ten points, and the worst mean latency in us.
@@ -35,9 +34,7 @@ pub(crate) fn residual(bench: &mut Bench) -> anyhow::Result<Answer> {
         100.0 * least(&shares),
         100.0 * most(&shares)
     ));
-    let sensitivity = free::background(bench)?;
-    let calibrated = hangs_on(&sensitivity);
-    Ok(Answer { sensitivity, calibrated, ..answer })
+    Ok(answer)
 }
 
 /// Milliseconds between changes of the background, and steps of it.
@@ -103,9 +100,7 @@ pub(crate) fn stability(bench: &mut Bench) -> anyhow::Result<Answer> {
         list(&gives_way),
         list(&takes_up)
     ));
-    let sensitivity = free::steps(bench)?;
-    let calibrated = hangs_on(&sensitivity);
-    Ok(Answer { sensitivity, calibrated, ..answer })
+    Ok(answer)
 }
 
 #[cfg(test)]

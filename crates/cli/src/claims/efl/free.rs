@@ -92,7 +92,7 @@ fn near(finding: &mut Finding, ours: f64, paper: f64, within: f64) {
 }
 
 /// Of Figure 10 where the narrower path has 8 Gbit/s.
-pub(super) fn bandwidth(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
+pub(crate) fn bandwidth(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
     let columns = ["EFL-MP, Gbit/s", "MTCP, of the sum", "LAH, Gbit/s", "LARR, Gbit/s", NOT_SO];
     BANDWIDTH.tables(bench, &columns, |run| {
         let curve = Curve::of(run, GOODPUT)?;
@@ -108,7 +108,7 @@ pub(super) fn bandwidth(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
 }
 
 /// Of Figure 11 where the longer path has 8 us.
-pub(super) fn delays(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
+pub(crate) fn delays(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
     let columns = ["EFL-MP, Gbit/s", "MTCP, Gbit/s", "LAH, Gbit/s", "LARR, Gbit/s", NOT_SO];
     DELAYED.tables(bench, &columns, |run| {
         let curve = Curve::of(run, GOODPUT)?;
@@ -124,7 +124,7 @@ pub(super) fn delays(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
 }
 
 /// Of Figure 18.
-pub(super) fn background(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
+pub(crate) fn background(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
     let columns = ["least share of what is left", "greatest share", "greatest mean latency, us", NOT_SO];
     BACKGROUND.tables(bench, &columns, |run| {
         let (shares, delays) = super::background::shares(run)?;
@@ -135,7 +135,7 @@ pub(super) fn background(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
 }
 
 /// Of Figure 19, and what the answer's own criterion does to it.
-pub(super) fn steps(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
+pub(crate) fn steps(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
     let columns = ["longest until it gives way, ms", "longest until it takes what is free, ms", NOT_SO];
     let cells = |run: &FigureRun, settling: Settling| -> anyhow::Result<Vec<Cell>> {
         let [gives_way, takes_up] = settling.times(run)?;

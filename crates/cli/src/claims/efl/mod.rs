@@ -1,16 +1,13 @@
 //! The EFL-MP paper's claims: core's receiver against Figure 8, and the scenarios in scenarios/efl/.
 
 mod background;
-mod free;
+pub(crate) mod free;
 mod receiver;
 
 pub(crate) use background::{residual, stability};
-#[cfg(test)]
-pub(crate) use free::VARIATIONS;
 pub(crate) use receiver::reduces_to_tcp;
 
 use super::finding::{Curve, Finding, least, most};
-use super::variation::hangs_on;
 use super::{Answer, Bench};
 use fairspan_core::arq::Config;
 use fairspan_sim::model::Scheme;
@@ -95,9 +92,7 @@ pub(crate) fn bandwidth_gap(bench: &mut Bench) -> anyhow::Result<Answer> {
         100.0 * most(&sum),
         most(&larr)
     );
-    let sensitivity = free::bandwidth(bench)?;
-    let calibrated = hangs_on(&sensitivity);
-    Ok(Answer { ours, sensitivity, calibrated, ..finding.answer(told) })
+    Ok(Answer { ours, ..finding.answer(told) })
 }
 
 /// What Figure 11 says of LARR where paths differ: half of one path at most, in Gbit/s.
@@ -131,9 +126,7 @@ pub(crate) fn delay_gap(bench: &mut Bench) -> anyhow::Result<Answer> {
         lah.0,
         most(&larr) * GBIT
     );
-    let sensitivity = free::delays(bench)?;
-    let calibrated = hangs_on(&sensitivity);
-    Ok(Answer { ours, sensitivity, calibrated, ..finding.answer(told) })
+    Ok(Answer { ours, ..finding.answer(told) })
 }
 
 /// Whether LARR and MTCP are not behind the proposal by more than seeds leave open, and the timer is.

@@ -6,8 +6,5 @@ mod free;
 pub(crate) mod orders;
 mod points;
 pub(crate) mod split;
-mod split_free;
+pub(crate) mod split_free;
 mod today;
-
-#[cfg(test)]
-pub(crate) use split_free::VARIATIONS;

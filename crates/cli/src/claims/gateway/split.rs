@@ -2,11 +2,9 @@
 //!
 //! The paper's figures are curves over time, so most of what is compared here is read from series: one value a second.
 
-use super::split_free as free;
 use crate::claims::answer::relative;
 use crate::claims::bench::FigureRun;
 use crate::claims::finding::{Curve, Finding};
-use crate::claims::variation::hangs_on;
 use crate::claims::{Answer, Bench};
 use anyhow::Context;
 use fairspan_sim::results::Results;
@@ -96,9 +94,7 @@ pub(crate) fn spoof_t1(bench: &mut Bench) -> anyhow::Result<Answer> {
         settled * MBIT,
         unsent.last().copied().unwrap_or(0.0) * MB
     ));
-    let sensitivity = free::spoof_t1(bench)?;
-    let calibrated = hangs_on(&sensitivity);
-    Ok(Answer { sensitivity, calibrated, ..answer })
+    Ok(answer)
 }
 
 /// Whether twice the window carries twice as much.
@@ -133,9 +129,7 @@ pub(crate) fn spoof_t3(bench: &mut Bench) -> anyhow::Result<Answer> {
         unsplit("400kB"),
         unsplit("65535B"),
     ));
-    let sensitivity = free::spoof_t3(bench)?;
-    let calibrated = hangs_on(&sensitivity);
-    Ok(Answer { ours, sensitivity, calibrated, ..answer })
+    Ok(Answer { ours, ..answer })
 }
 
 /// What Figures 4.7 and 4.8 say of a rate: comparable throughput, and a tenth at most of what plain splitting has waiting, on average
@@ -170,9 +164,7 @@ pub(crate) fn two_server(bench: &mut Bench) -> anyhow::Result<Answer> {
         plain.last * MB,
         told.join("; ")
     ));
-    let sensitivity = free::two_server(bench)?;
-    let calibrated = hangs_on(&sensitivity);
-    Ok(Answer { sensitivity, calibrated, ..answer })
+    Ok(answer)
 }
 
 /// The second from which on nothing waits unsent, once something has; `None`: never.
@@ -304,9 +296,7 @@ pub(crate) fn optimal_rate(bench: &mut Bench) -> anyhow::Result<Answer> {
         with_best.last * MB,
         found.plain.last * MB
     ));
-    let sensitivity = free::optimal_rate(bench)?;
-    let calibrated = hangs_on(&sensitivity);
-    Ok(Answer { sensitivity, calibrated, ..answer.with(ours) })
+    Ok(answer.with(ours))
 }
 
 /// What Figure 4.10 says: TCP has next to nothing of what UDP has.
@@ -365,9 +355,7 @@ pub(crate) fn tcp_vs_udp(bench: &mut Bench) -> anyhow::Result<Answer> {
         told.join("; "),
         reached.map_or_else(|| "never".to_owned(), |at| at.to_string())
     ));
-    let sensitivity = free::tcp_vs_udp(bench)?;
-    let calibrated = hangs_on(&sensitivity);
-    Ok(Answer { sensitivity, calibrated, ..answer })
+    Ok(answer)
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ fn exact(values: &[f64]) -> Vec<Cell> {
 }
 
 /// Of Figure 4.5.
-pub(super) fn spoof_t1(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
+pub(crate) fn spoof_t1(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
     let columns =
         ["second second, Mbit/s", "link full after, s", "at the end, Mbit/s", "waiting at the end, MB", NOT_SO];
     T1.tables(bench, &columns, |run| {
@@ -111,7 +111,7 @@ fn of_buffers(small: f64, large: f64) -> Vec<Cell> {
 }
 
 /// Of Figure 4.6.
-pub(super) fn spoof_t3(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
+pub(crate) fn spoof_t3(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
     let columns = ["200 kB: Mbit/s", "400 kB: Mbit/s", NOT_SO];
     let of = |run: &FigureRun, offered: &str| -> anyhow::Result<f64> {
         Ok(Curve::of(run, "flow.f.throughput")?.one(&[(MODE, "vanilla"), (OFFERED, offered)]) * MBIT)
@@ -130,7 +130,7 @@ pub(super) fn spoof_t3(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
 }
 
 /// Of Figures 4.7 and 4.8.
-pub(super) fn two_server(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
+pub(crate) fn two_server(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
     let columns = [
         "plain splitting, Mbit/s",
         "waiting with it at the end, MB",
@@ -154,7 +154,7 @@ pub(super) fn two_server(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
 }
 
 /// Of Figure 4.9.
-pub(super) fn optimal_rate(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
+pub(crate) fn optimal_rate(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
     let columns = [
         "lowest rate that never starves, packets/s",
         "500 packets/s starve after, s",
@@ -171,7 +171,7 @@ pub(super) fn optimal_rate(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
 }
 
 /// Of Figures 4.10 and 4.11.
-pub(super) fn tcp_vs_udp(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
+pub(crate) fn tcp_vs_udp(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
     let mut found = STARVED.tables(bench, &["FIFO: TCP over datagrams", NOT_SO], |run| {
         let of = |name: &str| Ok::<f64, anyhow::Error>(Curve::of(run, &format!("flow.{name}.throughput"))?.one(&[]));
         let share = of("tcp")? / of("udp")?;

@@ -1,7 +1,7 @@
 //! The constants of the rings paper's experiments that it does not tell, and what becomes of its claims with others.
 
-use super::simulated::{LINK, PARKING, off, spatial_reuse};
-use super::unbalanced;
+use super::simulated::{FAIR, LINK, PARKING, REUSE, off, spatial_reuse};
+use super::unbalanced::worst;
 use crate::claims::Bench;
 use crate::claims::bench::FigureRun;
 use crate::claims::evidence::{Cell, Evidence};
@@ -133,7 +133,7 @@ fn of_used(shares: &[f64]) -> Vec<f64> {
 }
 
 /// Of Figure 16, whose claim is held to 1 %. A reduced answer goes without, which would take most of its time.
-pub(super) fn parking_lot(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
+pub(crate) fn parking_lot(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
     if bench.is_reduced() {
         return Ok(Vec::new());
     }
@@ -165,12 +165,8 @@ pub(super) fn parking_lot(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
     Ok(found)
 }
 
-/// The flows of Figure 19 and their RIAS rates.
-pub(super) const REUSE: [&str; 5] = ["1-2", "1-5", "2-5", "3-5", "4-5"];
-pub(super) const FAIR: [f64; 5] = [0.75, 0.25, 0.25, 0.25, 0.25];
-
 /// Of Figure 19, whose claim is held to 1 %. A reduced answer goes without, as that of Figure 16 does.
-pub(super) fn parallel_parking_lot(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
+pub(crate) fn parallel_parking_lot(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
     if bench.is_reduced() {
         return Ok(Vec::new());
     }
@@ -198,7 +194,7 @@ pub(super) fn parallel_parking_lot(bench: &mut Bench) -> anyhow::Result<Vec<Evid
 }
 
 /// Of the unbalanced cases: two of the rates.
-pub(super) fn unbalanced(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
+pub(crate) fn unbalanced(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
     let columns = [
         "limiter off by, %",
         "received rates off by, %",
@@ -206,5 +202,5 @@ pub(super) fn unbalanced(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
         "control messages, % of the link",
         NOT_SO,
     ];
-    UNLIKE.tables(bench, &columns, |run| Ok(exact(&unbalanced::worst(run)?)))
+    UNLIKE.tables(bench, &columns, |run| Ok(exact(&worst(run)?)))
 }

@@ -4,13 +4,10 @@ mod agent;
 pub(super) mod bound;
 pub(super) mod convergence;
 mod cycle;
-mod free;
+pub(crate) mod free;
 mod oscillation;
 pub(super) mod reference;
 pub(super) mod rpr;
 pub(super) mod simulated;
 pub(super) mod tcp;
 pub(super) mod unbalanced;
-
-#[cfg(test)]
-pub(crate) use free::VARIATIONS;
