@@ -340,6 +340,12 @@ lane 'lints (warnings are errors)' 2400 cargo clippy --workspace --all-targets -
 lane 'documentation (warnings are errors)' 2400 \
     env RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --document-private-items --quiet
 lane 'examples in the documentation' 2400 cargo test --workspace --doc --no-fail-fast -- --show-output
+# Those of the papers' claims that take little: together less than a minute of a core. All of them are in `make test-all`.
+# shellcheck disable=SC2086 # names without spaces
+quick='rings.dvsr-unbalanced rings.fairness-bound gateway.complexity gateway.spoof-t1 gateway.two-server gateway.optimal-rate
+    efl.complexity efl.reduces-to-tcp efl.residual efl.stability'
+lane 'claims of the papers that take little, reduced' 900 \
+    "$(pwd)/target/debug/fairspan" claims --reduced --check --jobs 1 $quick
 step 'test programs, and real programs in namespaces (tests/netns)'
 export FAIRSPAN_PROGRAM="$(pwd)/target/debug/fairspan"
 start "${FAIRSPAN_TESTS_AT_ONCE:-4}"

@@ -4,7 +4,7 @@
 //! itself. The verdict of a number is `holds` when the deviation is within the tolerance; of a bound when no value is
 //! beyond the paper's; of an exact value when the deviation is below one in a billion (the paper's decimals aside). A
 //! claim that says something beside its values, or has none, holds as its runner found. One that holds only because a constant
-//! which the paper does not tell was fitted to the paper's own values is `calibrated`.
+//! which the paper does not tell was fitted to the paper's own values, or with another value of which it does not hold, is `calibrated`.
 
 use super::evidence::{Calibration, Evidence};
 use super::table::{Claim, Kind};
@@ -60,7 +60,7 @@ pub(crate) enum Verdict {
     /// It does.
     #[serde(rename = "holds")]
     Holds,
-    /// It does, with constants that were fitted to the paper's values.
+    /// It does, with constants that were fitted to the paper's values, or on which it hangs.
     #[serde(rename = "calibrated")]
     Calibrated,
     /// Ours is something else.

@@ -93,6 +93,11 @@ impl Bench {
         self.interrupt.as_ref().map_or(Ok(()), Interrupt::check)
     }
 
+    /// Whether little is run.
+    pub(crate) fn is_reduced(&self) -> bool {
+        self.extent == Extent::Reduced
+    }
+
     /// Does `effort` times as many random cases as usual.
     #[cfg(test)]
     pub(crate) fn with_effort(mut self, effort: f64) -> Bench {

@@ -69,6 +69,11 @@ impl Finding {
         }
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.faults.len()
+    }
+
     /// The answer: it holds where there is no fault; `told` is what was run.
     pub(crate) fn answer(self, told: String) -> Answer {
         let holds = self.faults.is_empty();
@@ -78,11 +83,10 @@ impl Finding {
 }
 
 /// How many faults `judge` finds.
-#[cfg(test)]
 pub(crate) fn faults(judge: impl FnOnce(&mut Finding)) -> usize {
     let mut finding = Finding::default();
     judge(&mut finding);
-    finding.faults.len()
+    finding.count()
 }
 
 #[cfg(test)]

@@ -90,13 +90,37 @@ pub(crate) const RUNNERS: &[Runner] = &[
     Runner { id: "efl.stability", run: efl::stability },
 ];
 
+/// Makes the tables of what becomes of a claim with other constants; on which of them its verdict hangs follows from these.
+type Tables = fn(&mut Bench) -> anyhow::Result<Vec<Evidence>>;
+
+/// Claims whose tables are made apart from the answer.
+const TABLES: &[(&str, Tables)] = &[
+    ("rings.parking-lot", rings::free::parking_lot),
+    ("rings.parallel-parking-lot", rings::free::parallel_parking_lot),
+    ("rings.dvsr-unbalanced", rings::free::unbalanced),
+    ("gateway.spoof-t1", gateway::split_free::spoof_t1),
+    ("gateway.spoof-t3", gateway::split_free::spoof_t3),
+    ("gateway.two-server", gateway::split_free::two_server),
+    ("gateway.optimal-rate", gateway::split_free::optimal_rate),
+    ("gateway.tcp-vs-udp", gateway::split_free::tcp_vs_udp),
+    ("efl.bandwidth-gap", efl::free::bandwidth),
+    ("efl.delay-gap", efl::free::delays),
+    ("efl.residual", efl::free::background),
+    ("efl.stability", efl::free::steps),
+];
+
 /// Answers `claim` now, or says that nothing answers it yet.
 ///
 /// # Errors
 /// When the runner could not run, or was interrupted.
 pub(crate) fn answer(claim: &Claim, bench: &mut Bench) -> anyhow::Result<Row> {
     let Some(runner) = RUNNERS.iter().find(|runner| runner.id == claim.id) else { return Ok(Row::new(claim, None)) };
-    let answer = (runner.run)(bench);
+    let answer = (runner.run)(bench).and_then(|answer| {
+        let Some((_, tables)) = TABLES.iter().find(|(id, _)| *id == claim.id) else { return Ok(answer) };
+        let sensitivity = tables(bench)?;
+        let calibrated = variation::hangs_on(&sensitivity);
+        Ok(Answer { sensitivity, calibrated, ..answer })
+    });
     bench.check()?;
     Ok(Row::new(claim, Some(answer?)))
 }

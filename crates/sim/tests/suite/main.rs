@@ -25,6 +25,7 @@ mod l4s;
 mod media;
 mod regress;
 mod reliable_world;
+mod ring_cold_start;
 mod ring_figures;
 mod ring_random;
 mod ring_sweeps;

@@ -174,6 +174,14 @@ fn intervals_of_less_than_a_packet_take_no_ingress_for_one_that_stopped() {
 }
 
 #[test]
+fn of_four_rings_of_30_to_64_unlike_nodes_three_are_right_after_150_ring_times_and_one_is_off_by_60_per_cent() {
+    // The aim is that all are: the queues of a cold start shut somebody out for longer than that (DESIGN.md, rings).
+    let range = Range { nodes: (30, 64), ..WILD };
+    let worst = [1000, 1001, 1002, 1003].map(|seed| draw(seed, &range).worst((150, 250)).0);
+    assert!((0.55..0.65).contains(&worst[0]) && worst[1..].iter().all(|worst| *worst <= 0.01), "{worst:?}");
+}
+
+#[test]
 fn what_is_off_is_found() {
     let worst = (0..4).map(|seed| draw(seed, &PLAIN).worst((1, 6)).0).fold(0.0, f64::max);
     assert!(worst > 0.01, "before they have converged, rates are off: {worst}");

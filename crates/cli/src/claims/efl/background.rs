@@ -1,52 +1,85 @@
 //! The claims about background traffic: Figures 18 and 19.
 
 use super::{Answer, Bench, Curve, DELAY, Finding, GBIT, GOODPUT, MICRO, least, most};
+use crate::claims::bench::FigureRun;
 use anyhow::Context;
 
 /// What Figure 18 says: the rate as a share of what is left at its ten points, and the worst mean latency in us.
-fn takes_what_is_left(finding: &mut Finding, shares: &[f64], worst: f64) {
+pub(super) fn takes_what_is_left(finding: &mut Finding, shares: &[f64], worst: f64) {
     finding.check(shares.len() == 10 && least(shares) > 0.95 && most(shares) < 1.005, || {
         format!("the rate is {:.3} to {:.3} of what is left", least(shares), most(shares))
     });
     finding.check(worst < 100.0, || format!("a latency of {worst:.0} us"));
 }
 
+/// The rates as shares of what is left at each point, and the mean latencies in us.
+pub(super) fn shares(run: &FigureRun) -> anyhow::Result<(Vec<f64>, Vec<f64>)> {
+    let (rates, delays) = (Curve::of(run, GOODPUT)?.at(&[]), Curve::of(run, DELAY)?.at(&[]));
+    // The first point has no background, each further one 100 Mbit/s more on both paths.
+    let left = |step: usize| 2.0 - 0.2 * step as f64;
+    let shares = rates.iter().enumerate().map(|(step, rate)| rate * GBIT / left(step)).collect();
+    Ok((shares, delays.iter().map(|delay| delay * MICRO).collect()))
+}
+
 /// Figure 18.
 pub(crate) fn residual(bench: &mut Bench) -> anyhow::Result<Answer> {
     let run = bench.figure("efl.fig18")?;
-    let (rates, delays) = (Curve::of(&run, GOODPUT)?.at(&[]), Curve::of(&run, DELAY)?.at(&[]));
-    // The first point has no background, each further one 100 Mbit/s more on both paths.
-    let left = |step: usize| 2.0 - 0.2 * step as f64;
-    let shares: Vec<f64> = rates.iter().enumerate().map(|(step, rate)| rate * GBIT / left(step)).collect();
+    let (shares, delays) = shares(&run)?;
     let mut finding = Finding::default();
-    let (first, worst) = (delays.first().copied().unwrap_or(f64::NAN) * MICRO, most(&delays) * MICRO);
+    let (first, worst) = (delays.first().copied().unwrap_or(f64::NAN), most(&delays));
     takes_what_is_left(&mut finding, &shares, worst);
-    Ok(finding.answer(format!(
+    let answer = finding.answer(format!(
         "efl.fig18, 0 to 900 Mbit/s of background on each of two paths: {:.1} to {:.1} % of what is left; mean latency {first:.0} us without \
          background, {worst:.0} us at the most",
         100.0 * least(&shares),
         100.0 * most(&shares)
-    )))
+    ));
+    Ok(answer)
 }
 
 /// Milliseconds between changes of the background, and steps of it.
 const EVERY: f64 = 50.0;
 const STEPS: usize = 9;
-/// What of the rate may change while it counts as settled, in bit/s, and for how long it must not change by more.
-const NEAR: f64 = 50e6;
-const CALM: f64 = 1.0;
 
-/// Milliseconds until path 1's rate stays within [`NEAR`] of `expected` for [`CALM`], from the change number `change` on.
-fn settled(rates: &[f64], interval: f64, change: usize, expected: f64) -> f64 {
-    let place = |at: f64| (at / interval).round() as usize;
-    let from = place(change as f64 * EVERY);
-    let window = rates.get(from..(from + place(EVERY)).min(rates.len())).unwrap_or_default();
-    let calm = window.windows(place(CALM)).position(|rates| rates.iter().all(|rate| (rate - expected).abs() < NEAR));
-    calm.map_or(f64::INFINITY, |windows| windows as f64 * interval)
+/// When a rate counts as settled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settling {
+    /// How far it may be from where it belongs, in bit/s.
+    pub(super) near: f64,
+    /// For how long it must not be further, in ms.
+    pub(super) calm: f64,
+}
+
+impl Settling {
+    /// The answer's.
+    pub(super) const USUAL: Settling = Settling { near: 50e6, calm: 1.0 };
+
+    /// Milliseconds until path 1's rate stays near `expected` for so long, from the change number `change` on.
+    fn settled(self, rates: &[f64], interval: f64, change: usize, expected: f64) -> f64 {
+        let place = |at: f64| (at / interval).round() as usize;
+        let from = place(change as f64 * EVERY);
+        let window = rates.get(from..(from + place(EVERY)).min(rates.len())).unwrap_or_default();
+        let is_near = |rates: &[f64]| rates.iter().all(|rate| (rate - expected).abs() < self.near);
+        let calm = window.windows(place(self.calm).max(1)).position(is_near);
+        calm.map_or(f64::INFINITY, |windows| windows as f64 * interval)
+    }
+
+    /// Milliseconds until it has settled after each step of background up, and after each one down.
+    pub(super) fn times(self, run: &FigureRun) -> anyhow::Result<[Vec<f64>; 2]> {
+        let results = &run.batch.finished.first().context("efl.fig19 has no run")?.results;
+        let path =
+            results.series.iter().find(|series| series.name == "flow flow path 0").context("no series of path 0")?;
+        let interval = results.series_interval_s * 1e3;
+        let at = |change: usize, left: f64| self.settled(&path.values, interval, change, left);
+        Ok([
+            (1..=STEPS).map(|step| at(2 * step - 1, 1e9 - 100e6 * step as f64)).collect(),
+            (1..=STEPS).map(|step| at(2 * step, 1e9)).collect(),
+        ])
+    }
 }
 
 /// What Figure 19 says: milliseconds until the rate has settled after each step of background up and each one down.
-fn settles(finding: &mut Finding, gives_way: &[f64], takes_up: &[f64]) {
+pub(super) fn settles(finding: &mut Finding, gives_way: &[f64], takes_up: &[f64]) {
     finding.check(most(gives_way) <= 5.0, || format!("{:.2} ms until the rate has settled", most(gives_way)));
     finding.check(most(takes_up) <= 5.0, || format!("{:.2} ms until what became free is used", most(takes_up)));
     let [little, much] = [&gives_way[..3], &gives_way[6..]].map(|times| times.iter().sum::<f64>() / 3.0);
@@ -56,21 +89,18 @@ fn settles(finding: &mut Finding, gives_way: &[f64], takes_up: &[f64]) {
 /// Figure 19.
 pub(crate) fn stability(bench: &mut Bench) -> anyhow::Result<Answer> {
     let run = bench.figure("efl.fig19")?;
-    let results = &run.batch.finished.first().context("efl.fig19 has no run")?.results;
-    let path = results.series.iter().find(|series| series.name == "flow flow path 0").context("no series of path 0")?;
-    let interval = results.series_interval_s * 1e3;
-    let gives_way: Vec<f64> =
-        (1..=STEPS).map(|step| settled(&path.values, interval, 2 * step - 1, 1e9 - 100e6 * step as f64)).collect();
-    let takes_up: Vec<f64> = (1..=STEPS).map(|step| settled(&path.values, interval, 2 * step, 1e9)).collect();
+    let interval = run.batch.finished.first().context("efl.fig19 has no run")?.results.series_interval_s * 1e3;
+    let [gives_way, takes_up] = Settling::USUAL.times(&run)?;
     let mut finding = Finding::default();
     settles(&mut finding, &gives_way, &takes_up);
     let list = |times: &[f64]| times.iter().map(|time| format!("{time:.2}")).collect::<Vec<String>>().join(", ");
-    Ok(finding.answer(format!(
+    let answer = finding.answer(format!(
         "efl.fig19, until path 1's rate stays within 50 Mbit/s of what is left for 1 ms, in steps of {interval} ms: {} ms after a background of 100 to \
          900 Mbit/s begins, {} ms after it ends",
         list(&gives_way),
         list(&takes_up)
-    )))
+    ));
+    Ok(answer)
 }
 
 #[cfg(test)]
@@ -103,11 +133,12 @@ mod tests {
             rates
         };
         for (value, time) in [(0.949_9e9, 0.8), (0.850_1e9, 0.8), (0.950_1e9, 1.8), (0.849_9e9, 1.8)] {
-            let found = settled(&rates(value), 0.1, 1, 0.9e9);
+            let found = Settling::USUAL.settled(&rates(value), 0.1, 1, 0.9e9);
             assert!((found - time).abs() < 1e-9, "{value}: {found}");
         }
         // Nobody asks what comes after the next change.
-        assert_eq!(settled(&[vec![0.0; 1000], vec![0.9e9; 500]].concat(), 0.1, 1, 0.9e9), f64::INFINITY);
+        let late = [vec![0.0; 1000], vec![0.9e9; 500]].concat();
+        assert_eq!(Settling::USUAL.settled(&late, 0.1, 1, 0.9e9), f64::INFINITY);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The EFL-MP paper's claims: core's receiver against Figure 8, and the scenarios in scenarios/efl/.
 
 mod background;
+pub(crate) mod free;
 mod receiver;
 
 pub(crate) use background::{residual, stability};

@@ -6,4 +6,5 @@ mod free;
 pub(crate) mod orders;
 mod points;
 pub(crate) mod split;
+pub(crate) mod split_free;
 mod today;

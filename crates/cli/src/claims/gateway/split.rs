@@ -2,31 +2,31 @@
 //!
 //! The paper's figures are curves over time, so most of what is compared here is read from series: one value a second.
 
+use crate::claims::answer::relative;
 use crate::claims::bench::FigureRun;
-use crate::claims::evidence::{Calibration, Evidence};
 use crate::claims::finding::{Curve, Finding};
 use crate::claims::{Answer, Bench};
 use anyhow::Context;
 use fairspan_sim::results::Results;
 use serde_json::{Map, Value};
 
-const MBIT: f64 = 1e-6;
-const MB: f64 = 1e-6;
-const RATE: &str = "split.gateway1.matching";
-const MODE: &str = "split.gateway1.mode";
-const OFFERED: &str = "split.gateway2.long_tcp.receive_buffer";
-const BUFFER: &str = "flow.tcp.tcp.receive_buffer";
+pub(super) const MBIT: f64 = 1e-6;
+pub(super) const MB: f64 = 1e-6;
+pub(super) const RATE: &str = "split.gateway1.matching";
+pub(super) const MODE: &str = "split.gateway1.mode";
+pub(super) const OFFERED: &str = "split.gateway2.long_tcp.receive_buffer";
+pub(super) const BUFFER: &str = "flow.tcp.tcp.receive_buffer";
 /// What a rate may lie below plain splitting and count as the same: the paper has "comparable throughput curves".
 const COMPARABLE: f64 = 0.95;
 
 /// The results of the first run in which a parameter has this value.
-fn at<'a>(run: &'a FigureRun, name: &str, value: &str) -> anyhow::Result<&'a Results> {
+pub(super) fn at<'a>(run: &'a FigureRun, name: &str, value: &str) -> anyhow::Result<&'a Results> {
     let is = |(known, found): &(String, String)| known == name && found.trim_matches('"') == value;
     let found = run.batch.finished.iter().find(|run| run.parameters.iter().any(is));
     found.map(|run| &run.results).with_context(|| format!("no run with {name} = {value}"))
 }
 
-fn series<'a>(results: &'a Results, name: &str) -> anyhow::Result<&'a [f64]> {
+pub(super) fn series<'a>(results: &'a Results, name: &str) -> anyhow::Result<&'a [f64]> {
     let found = results.series.iter().find(|series| series.name == name);
     found.map(|series| series.values.as_slice()).with_context(|| format!("no series `{name}`"))
 }
@@ -37,14 +37,33 @@ fn last_tenth(values: &[f64]) -> f64 {
     tail.iter().sum::<f64>() / tail.len().max(1) as f64
 }
 
-/// What was never sent of the first gateway's send buffers, at the end and on average, with what waits before its TCP.
-fn waiting(results: &Results) -> anyhow::Result<(f64, f64)> {
-    let gateway = results.splits.first().context("no splitting gateway")?;
-    Ok((gateway.total.last as f64, gateway.total.mean))
+/// What was never sent of the first gateway's send buffers, with what waits before its TCP, and what the connection carried.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    /// At the end, bytes.
+    pub(super) last: f64,
+    /// On average, bytes.
+    mean: f64,
+    /// In bit/s.
+    pub(super) carried: f64,
+}
+
+impl Waiting {
+    pub(super) fn of(results: &Results) -> anyhow::Result<Waiting> {
+        let gateway = results.splits.first().context("no splitting gateway")?;
+        let carried = results.flows.first().map_or(0.0, |flow| flow.throughput);
+        Ok(Waiting { last: gateway.total.last as f64, mean: gateway.total.mean, carried })
+    }
+
+    /// What Figures 4.7 and 4.8 say of a rate beside plain splitting.
+    pub(super) fn judge(&self, finding: &mut Finding, rate: &str, plain: &Waiting) {
+        let share = self.carried / plain.carried;
+        waits_less(finding, rate, share, [self.mean, plain.mean], [self.last, plain.last]);
+    }
 }
 
 /// What Figure 4.5 says of the rate and of what is unsent, second by second: when the link is full, and the rate at the end.
-fn opens(finding: &mut Finding, carried: &[f64], unsent: &[f64], link: f64) -> (Option<usize>, f64) {
+pub(super) fn opens(finding: &mut Finding, carried: &[f64], unsent: &[f64], link: f64) -> (Option<usize>, f64) {
     let full = carried.iter().position(|rate| *rate >= 0.99 * link);
     finding.check(carried[1] < 0.2 * link && full.is_some_and(|at| at > 2), || {
         format!("the window does not limit the beginning: {:.3} Mbit/s in the second second", carried[1] * MBIT)
@@ -65,7 +84,7 @@ pub(crate) fn spoof_t1(bench: &mut Bench) -> anyhow::Result<Answer> {
     let link = 1.544e6;
     let mut finding = Finding::default();
     let (full, settled) = opens(&mut finding, carried, unsent, link);
-    Ok(finding.answer(format!(
+    let answer = finding.answer(format!(
         "gateway.fig4-05: the window grows from {:.1} to {:.0} kB; {:.3} Mbit/s in the second second, the link's rate from {} s on, {:.3} Mbit/s \
          at the end, when {:.0} MB wait in the send buffer",
         window[1] / 1e3,
@@ -74,11 +93,12 @@ pub(crate) fn spoof_t1(bench: &mut Bench) -> anyhow::Result<Answer> {
         full.map_or_else(|| "never".to_owned(), |at| at.to_string()),
         settled * MBIT,
         unsent.last().copied().unwrap_or(0.0) * MB
-    )))
+    ));
+    Ok(answer)
 }
 
 /// Whether twice the window carries twice as much.
-fn doubles(finding: &mut Finding, pair: [&str; 2], ratio: f64) {
+pub(super) fn doubles(finding: &mut Finding, pair: [&str; 2], ratio: f64) {
     finding
         .check((1.8..2.2).contains(&ratio), || format!("{} carries {ratio:.2} times what {} does", pair[1], pair[0]));
 }
@@ -124,30 +144,27 @@ fn waits_less(finding: &mut Finding, rate: &str, share: f64, mean: [f64; 2], las
 /// Figures 4.7 and 4.8: the two-server queue beside plain splitting.
 pub(crate) fn two_server(bench: &mut Bench) -> anyhow::Result<Answer> {
     let run = bench.figure("gateway.fig4-07")?;
-    let plain = at(&run, MODE, "vanilla")?;
-    let (plain_last, plain_mean) = waiting(plain)?;
-    let carried = |results: &Results| results.flows.first().map_or(0.0, |flow| flow.throughput);
+    let plain = Waiting::of(at(&run, MODE, "vanilla")?)?;
     let mut finding = Finding::default();
     let mut told = Vec::new();
     for rate in ["500 packets/s", "auto"] {
-        let results = at(&run, RATE, rate)?;
-        let (last, mean) = waiting(results)?;
-        let share = carried(results) / carried(plain);
-        waits_less(&mut finding, rate, share, [mean, plain_mean], [last, plain_last]);
+        let found = Waiting::of(at(&run, RATE, rate)?)?;
+        found.judge(&mut finding, rate, &plain);
         told.push(format!(
             "{rate}: {:.1} % of its throughput, {:.2} MB on average and {:.3} MB at the end",
-            100.0 * share,
-            mean * MB,
-            last * MB
+            100.0 * found.carried / plain.carried,
+            found.mean * MB,
+            found.last * MB
         ));
     }
-    Ok(finding.answer(format!(
+    let answer = finding.answer(format!(
         "gateway.fig4-07, TCP and IP together over 500 s: plain splitting {:.3} Mbit/s, {:.0} MB on average and {:.0} MB at the end; {}",
-        carried(plain) * MBIT,
-        plain_mean * MB,
-        plain_last * MB,
+        plain.carried * MBIT,
+        plain.mean * MB,
+        plain.last * MB,
         told.join("; ")
-    )))
+    ));
+    Ok(answer)
 }
 
 /// The second from which on nothing waits unsent, once something has; `None`: never.
@@ -181,79 +198,121 @@ fn finds_itself(finding: &mut Finding, share: f64, last: f64, best_last: f64, pl
     });
 }
 
+/// What Figure 4.9's rates come to.
+pub(super) struct Optimum {
+    seconds: f64,
+    /// The lowest rate that never starves, packets a second.
+    pub(super) best: Option<u32>,
+    /// Of the paper's own rates those that starve for more than half of the run.
+    starving: Vec<u32>,
+    /// The second from which on 500 packets a second starve.
+    pub(super) late: Option<usize>,
+    /// What the rate that finds itself carries, of the best fixed one.
+    pub(super) share: f64,
+    /// With the rate that finds itself, with the lowest that never starves, and without matching.
+    auto: Waiting,
+    with_best: Option<Waiting>,
+    plain: Waiting,
+    /// Bits of a mean packet with the best rate.
+    packet: f64,
+}
+
+impl Optimum {
+    pub(super) fn of(run: &FigureRun) -> anyhow::Result<Optimum> {
+        let mut rates = Vec::new();
+        for finished in &run.batch.finished {
+            let found = finished.parameters.iter().find(|(name, _)| name == RATE);
+            let text = found.map_or("", |(_, value)| value.trim_matches('"'));
+            if let Some(rate) = text.strip_suffix(" packets/s").and_then(|number| number.parse::<u32>().ok()) {
+                rates.push((rate, &finished.results, starved_at(&finished.results)?));
+            }
+        }
+        let seconds = run.batch.finished.first().context("no run")?.results.measured_s;
+        let paper = [400, 450, 500, 540, 550];
+        let early = rates.iter().filter(|(rate, _, at)| paper.contains(rate) && is_early(*at, seconds));
+        let best = rates.iter().find(|(.., starved)| starved.is_none());
+        let carried = |results: &Results| results.flows.first().map_or(0.0, |flow| flow.throughput);
+        let most = rates.iter().map(|(_, results, _)| carried(results)).fold(0.0, f64::max);
+        let auto = Waiting::of(at(run, RATE, "auto")?)?;
+        Ok(Optimum {
+            seconds,
+            best: best.map(|best| best.0),
+            starving: early.map(|rate| rate.0).collect(),
+            late: rates.iter().find(|rate| rate.0 == 500).and_then(|rate| rate.2),
+            share: auto.carried / most,
+            auto,
+            with_best: best.map(|best| Waiting::of(best.1)).transpose()?,
+            plain: Waiting::of(at(run, RATE, "unlimited")?)?,
+            packet: best.map_or(f64::NAN, |best| mean_packet(best.1)),
+        })
+    }
+
+    /// What of the paper's values and of what the rate that finds itself is held to is not so.
+    pub(super) fn judge(&self, finding: &mut Finding) {
+        let values = [(540.0, self.best.map(f64::from)), (300.0, self.late.map(|at| at as f64))];
+        for (paper, ours) in values {
+            finding.check(ours.is_some_and(|ours| relative(paper, ours) <= 0.1), || format!("{ours:?}, not {paper}"));
+        }
+        finding.check(self.starving == [400, 450], || format!("{:?} starve", self.starving));
+        self.finds_itself(finding);
+    }
+
+    fn finds_itself(&self, finding: &mut Finding) {
+        let best = self.with_best.map_or(f64::NAN, |best| best.last);
+        finds_itself(finding, self.share, self.auto.last, best, self.plain.last);
+    }
+}
+
+/// The bits of a mean packet that passes gateway 1.
+fn mean_packet(results: &Results) -> f64 {
+    let at = |name: &str| {
+        results.links.iter().find(|link| link.name == name).map_or((0, 0), |link| (link.bytes, link.packets))
+    };
+    let (there, back) = (at("left"), at("satellite/back"));
+    8.0 * (there.0 + back.0) as f64 / (there.1 + back.1).max(1) as f64
+}
+
 /// Figure 4.9: which rate is best, and the one that finds itself.
 pub(crate) fn optimal_rate(bench: &mut Bench) -> anyhow::Result<Answer> {
     let run = bench.figure("gateway.fig4-09")?;
-    let mut rates = Vec::new();
-    for finished in &run.batch.finished {
-        let text =
-            finished.parameters.iter().find(|(name, _)| name == RATE).map_or("", |(_, value)| value.trim_matches('"'));
-        if let Some(rate) = text.strip_suffix(" packets/s").and_then(|number| number.parse::<u32>().ok()) {
-            rates.push((rate, &finished.results, starved_at(&finished.results)?));
-        }
-    }
-    let seconds = run.batch.finished.first().context("no run")?.results.measured_s;
-    // Of the paper's own rates those that starve for more than half of the run; the optimum is the lowest rate that never starves.
-    let paper = [400, 450, 500, 540, 550];
-    let starving: Vec<u32> = rates
-        .iter()
-        .filter(|(rate, _, at)| paper.contains(rate) && is_early(*at, seconds))
-        .map(|rate| rate.0)
-        .collect();
-    let best = rates.iter().find(|(.., starved)| starved.is_none()).context("every rate starves")?;
-    let late = rates.iter().find(|rate| rate.0 == 500).and_then(|rate| rate.2);
+    let found = Optimum::of(&run)?;
+    let with_best = found.with_best.context("every rate starves")?;
     let mut ours = Map::new();
-    ours.insert("optimal_packets_per_s".into(), best.0.into());
-    ours.insert("starving".into(), starving.into());
-    ours.insert("late_drop_at_500_s".into(), late.map_or(Value::Null, |at| (at as f64).into()));
-
+    ours.insert("optimal_packets_per_s".into(), found.best.map_or(Value::Null, Value::from));
+    ours.insert("starving".into(), found.starving.clone().into());
+    ours.insert("late_drop_at_500_s".into(), found.late.map_or(Value::Null, |at| (at as f64).into()));
     let mut finding = Finding::default();
-    let carried = |results: &Results| results.flows.first().map_or(0.0, |flow| flow.throughput);
-    let most = rates.iter().map(|(_, results, _)| carried(results)).fold(0.0, f64::max);
-    let auto = at(&run, RATE, "auto")?;
-    let (share, (auto_last, _), (best_last, _)) = (carried(auto) / most, waiting(auto)?, waiting(best.1)?);
-    let (plain_last, _) = waiting(at(&run, RATE, "unlimited")?)?;
-    finds_itself(&mut finding, share, auto_last, best_last, plain_last);
-    let mean = |results: &Results| {
-        let at = |name: &str| {
-            results.links.iter().find(|link| link.name == name).map_or((0, 0), |link| (link.bytes, link.packets))
-        };
-        let (there, back) = (at("left"), at("satellite/back"));
-        8.0 * (there.0 + back.0) as f64 / (there.1 + back.1).max(1) as f64
-    };
+    found.finds_itself(&mut finding);
     let answer = finding.answer(format!(
-        "gateway.fig4-09, rates in steps of 10: the lowest that never starves in {seconds} s carries {:.3} Mbit/s, with {:.0} bits in a mean packet; \
+        "gateway.fig4-09, rates in steps of 10: the lowest that never starves in {} s carries {:.3} Mbit/s, with {:.0} bits in a mean packet; \
          slow start's end, 48 kB, is calibrated by the time at which 500 packets a second starve. The rate that finds itself carries {:.3} Mbit/s, \
          {:.2} % of the best fixed one, and at the end {:.3} MB wait, where {:.2} MB do with the optimal one and {:.0} MB without matching",
-        carried(best.1) * MBIT,
-        mean(best.1),
-        carried(auto) * MBIT,
-        100.0 * share,
-        auto_last * MB,
-        best_last * MB,
-        plain_last * MB
+        found.seconds,
+        with_best.carried * MBIT,
+        found.packet,
+        found.auto.carried * MBIT,
+        100.0 * found.share,
+        found.auto.last * MB,
+        with_best.last * MB,
+        found.plain.last * MB
     ));
-    // What other ends of slow start give was not run.
-    let fitted = "the end of slow start, 48 kB";
-    let range = Evidence::new("", &[]);
-    let calibrated = vec![Calibration::new(fitted, "500 packets a second starve the connection after 300 s", &range)];
-    Ok(Answer { calibrated, ..answer.with(ours) })
+    Ok(answer.with(ours))
 }
 
 /// What Figure 4.10 says: TCP has next to nothing of what UDP has.
-fn is_shut_out(finding: &mut Finding, share: f64) {
+pub(super) fn is_shut_out(finding: &mut Finding, share: f64) {
     finding.check(share < 0.01, || format!("in a FIFO TCP has {share:.3} of what UDP has"));
 }
 
 /// What Figure 4.11 says of TCP with 50 and with 100 kB, in Mbit/s: half of 3 Mbit/s is fair; 50 kB a round trip of 500 ms are 0.86
 /// Mbit/s with headers.
-fn is_served(finding: &mut Finding, rate: &str, small: f64, large: f64) {
+pub(super) fn is_served(finding: &mut Finding, rate: &str, small: f64, large: f64) {
     finding.check((0.8..0.9).contains(&small), || format!("with {rate} and 50 kB TCP has {small:.3} Mbit/s"));
     finding.check((1.4..1.6).contains(&large), || format!("with {rate} and 100 kB TCP has {large:.3} Mbit/s"));
 }
 
 /// The second in which TCP's window has opened to what it may have, which takes some round trips.
-fn has_opened(finding: &mut Finding, rates: &[f64]) -> Option<usize> {
+pub(super) fn has_opened(finding: &mut Finding, rates: &[f64]) -> Option<usize> {
     let reached = rates.iter().position(|rate| *rate >= 0.8e6);
     finding.check(reached.is_some_and(|at| (2..30).contains(&at)), || {
         format!("its window has opened after {reached:?} s")
@@ -289,13 +348,14 @@ pub(crate) fn tcp_vs_udp(bench: &mut Bench) -> anyhow::Result<Answer> {
     };
     let opening = narrow("50kB").and_then(|results| series(results, "flow tcp throughput").ok());
     let reached = has_opened(&mut finding, opening.unwrap_or_default());
-    Ok(finding.answer(format!(
+    let answer = finding.answer(format!(
         "gateway.fig4-10: in a FIFO TCP has {:.5} of what UDP has. gateway.fig4-11, SFQ and PFD, 3 Mbit/s, Mbit/s over the last 200 of 600 s: {}; with \
          50 kB TCP reaches its rate after {} s",
         shut_out,
         told.join("; "),
         reached.map_or_else(|| "never".to_owned(), |at| at.to_string())
-    )))
+    ));
+    Ok(answer)
 }
 
 #[cfg(test)]

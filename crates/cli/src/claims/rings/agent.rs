@@ -26,10 +26,10 @@ pub(super) struct Agent {
 
 impl Agent {
     /// For `ingresses` upstream of it.
-    pub(super) fn new(ingresses: usize) -> Agent {
+    pub(super) fn new(ingresses: usize, config: &Config) -> Agent {
         let nodes = ingresses + 1;
         let here = NodeId::at(0);
-        let dvsr = Dvsr::new(&Config::default(), here, Ringlet::Zero, nodes, INTERVAL, Time::ZERO);
+        let dvsr = Dvsr::new(config, here, Ringlet::Zero, nodes, INTERVAL, Time::ZERO);
         Agent {
             dvsr,
             topology: Topology::ring(nodes, Rate::from_bits_per_sec(LINK)),
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn steady_ingresses_that_want_all_get_equal_parts_and_one_that_wants_little_gets_it() {
-        let mut agent = Agent::new(4);
+        let mut agent = Agent::new(4, &Config::default());
         let mut limit = 1.0_f64;
         for _ in 0..50 {
             let arrived = [limit, limit, limit, limit.min(0.1)];

@@ -8,14 +8,27 @@
 
 use super::agent::Agent;
 use crate::claims::evidence::{Cell, Evidence};
+use crate::claims::variation::NOT_SO;
 use crate::claims::{Answer, Bench};
+use fairspan_core::options::Share;
+use fairspan_core::ring::dvsr::Config;
 use fairspan_core::ring::fair_rate::{Load, fair_rate};
 use fairspan_core::rng::Rng;
 
 /// Sums of some hundred intervals round by less than this.
 const ROUNDING: f64 = 1e-9;
-/// Arrivals of an interval change at so many instants at most.
-const PARTS: usize = 4;
+
+/// How the lemmas' scenario is played, which the paper does not tell.
+#[derive(Clone, Copy, Debug)]
+struct Play {
+    /// Arrivals of an interval change at so many instants at most.
+    parts: usize,
+    /// Intervals, as so many times the ingresses.
+    rounds: u64,
+}
+
+/// The answer's own.
+const PLAY: Play = Play { parts: 4, rounds: 8 };
 
 /// How the other ingresses send.
 #[derive(Clone, Copy, Debug)]
@@ -136,7 +149,17 @@ fn by_arrivals(interval: Interval<'_>) -> f64 {
 }
 
 /// Runs N ingresses for some intervals, held by what `limiter` says at the end of each.
-fn run(nodes: usize, others: Others, mut limiter: impl FnMut(Interval<'_>) -> f64, rng: &mut Rng) -> Measured {
+fn run(nodes: usize, others: Others, limiter: impl FnMut(Interval<'_>) -> f64, rng: &mut Rng) -> Measured {
+    play(PLAY, nodes, others, limiter, rng)
+}
+
+fn play(
+    how: Play,
+    nodes: usize,
+    others: Others,
+    mut limiter: impl FnMut(Interval<'_>) -> f64,
+    rng: &mut Rng,
+) -> Measured {
     let begins = rng.below(3 * nodes as u64);
     let mut gps = Gps { waiting: vec![0.0; nodes], served: vec![0.0; nodes] };
     let mut wants = vec![0.0; nodes];
@@ -145,9 +168,9 @@ fn run(nodes: usize, others: Others, mut limiter: impl FnMut(Interval<'_>) -> f6
     let (mut throttled, mut highest_relief) = (0.0_f64, 0.0_f64);
     let (mut least, mut greatest) = (f64::INFINITY, f64::NEG_INFINITY);
     let mut measured = Measured::default();
-    for interval in 0..8 * nodes as u64 {
+    for interval in 0..how.rounds * nodes as u64 {
         let (waited, mut arrived) = (gps.waiting.clone(), vec![0.0; nodes]);
-        for part in 0..PARTS {
+        for part in 0..how.parts {
             for (n, want) in wants.iter_mut().enumerate().skip(2) {
                 let on = match others {
                     Others::Alternate => f64::from(u8::from(interval % 2 == 1)),
@@ -166,9 +189,9 @@ fn run(nodes: usize, others: Others, mut limiter: impl FnMut(Interval<'_>) -> f6
             wants[1] = f64::from(u8::from(interval >= begins));
             let rates: Vec<f64> = wants.iter().map(|want| want * limit).collect();
             for (count, rate) in arrived.iter_mut().zip(&rates) {
-                *count += rate / PARTS as f64;
+                *count += rate / how.parts as f64;
             }
-            gps.serve(&rates, 1.0 / PARTS as f64);
+            gps.serve(&rates, 1.0 / how.parts as f64);
             if interval >= begins {
                 let difference = gps.served[0] - gps.served[1];
                 (least, greatest) = (least.min(difference), greatest.max(difference));
@@ -205,22 +228,88 @@ fn is_printed(figure: f64) -> bool {
     (figure * 100.0).round() == 12_305.0
 }
 
+/// How many ingresses a case has.
+fn ingresses(case: u32, rng: &mut Rng) -> usize {
+    let nodes = match case % 4 {
+        0 => 2 + rng.below(5),
+        1 => 2 + rng.below(15),
+        2 => [2, 3, 4, 8, 16, 32, 64][rng.below(7) as usize],
+        _ => 2 + rng.below(31),
+    };
+    nodes as usize
+}
+
+/// Random cases of each line of a table.
+const CASES: u32 = 60;
+
+/// What becomes of the lemmas' counts and of core's agent with another way to play, and with other settings of the agent.
+fn sensitivity(bench: &Bench) -> Vec<Evidence> {
+    let columns = [
+        "lemmas' counts: sent too much",
+        "throttled too far",
+        "difference of two",
+        "core's agent: sent too much",
+        "throttled too far ",
+        "difference of two ",
+        NOT_SO,
+    ];
+    let most_of = |how: Play, config: &Config| {
+        let mut most_of = [Measured::default(); 2];
+        let _ = bench.cases(CASES, |case, rng| {
+            let nodes = ingresses(case, rng);
+            let others = OTHERS[case as usize % OTHERS.len()];
+            let lemma = play(how, nodes, others, by_virtual_time, rng);
+            let mut agent = Agent::new(nodes, config);
+            let core = |interval: Interval<'_>| agent.interval(interval.arrived, interval.waiting.iter().sum());
+            let found = [lemma, play(how, nodes, others, core, rng)].map(|found| shares(found, nodes));
+            most_of.iter_mut().zip(found).for_each(|(most, found)| *most = most.most(found));
+            Ok(())
+        });
+        let beyond = [most_of[0].is_inside(ROUNDING), most_of[1].is_inside(0.0)].into_iter().filter(|inside| !inside);
+        let [lemma, core] = most_of.map(|found| [found.under, found.over, found.difference]);
+        let shares = lemma.into_iter().chain(core).chain([beyond.count() as f64]);
+        shares.map(Cell::exact).collect::<Vec<_>>()
+    };
+    let usual = Config::default();
+    let table = |of: &str, lines: Vec<(String, bool, Play, Config)>| {
+        let mut table = Evidence::new(of, &columns);
+        for (name, used, how, config) in lines {
+            table.line(name, used, most_of(how, &config));
+        }
+        table
+    };
+    let parts = [4, 1, 16].map(|parts| (parts.to_string(), parts == PLAY.parts, Play { parts, ..PLAY }, usual.clone()));
+    let rounds =
+        [8, 2, 32].map(|rounds| (rounds.to_string(), rounds == PLAY.rounds, Play { rounds, ..PLAY }, usual.clone()));
+    let windows = [usual.window, 1, 16].map(|window| {
+        let mut config = usual.clone();
+        config.window = window;
+        (window.to_string(), window == usual.window, PLAY, config)
+    });
+    let spares = [usual.spare, Share::from_millionths(0), Share::from_millionths(10_000)].map(|spare| {
+        let mut config = usual.clone();
+        config.spare = spare;
+        (spare.as_f64().to_string(), spare == usual.spare, PLAY, config)
+    });
+    vec![
+        table("instants at which arrivals of an interval change; the lemmas leave it open", parts.to_vec()),
+        table("intervals of a run, as times the ingresses; the lemmas leave it open", rounds.to_vec()),
+        table("most intervals over which core's agent measures a steady rate", windows.to_vec()),
+        table("share of the link that core's agent does not give away", spares.to_vec()),
+    ]
+}
+
 /// The three bounds, and the figure that is printed.
 pub(crate) fn fairness(bench: &mut Bench) -> anyhow::Result<Answer> {
     let mut most_of = [Measured::default(); 3];
     let outcome = bench.cases(400, |case, rng| {
-        let nodes = match case % 4 {
-            0 => 2 + rng.below(5),
-            1 => 2 + rng.below(15),
-            2 => [2, 3, 4, 8, 16, 32, 64][rng.below(7) as usize],
-            _ => 2 + rng.below(31),
-        } as usize;
+        let nodes = ingresses(case, rng);
         let others = OTHERS[case as usize % OTHERS.len()];
         let share = shares(run(nodes, others, by_virtual_time, rng), nodes);
         if !share.is_inside(ROUNDING) {
             return Err(format!("{nodes} ingresses, others {others:?}: {share:?} of the bounds"));
         }
-        let mut agent = Agent::new(nodes);
+        let mut agent = Agent::new(nodes, &Config::default());
         let core = |interval: Interval<'_>| agent.interval(interval.arrived, interval.waiting.iter().sum());
         let found =
             [share, shares(run(nodes, others, core, rng), nodes), shares(run(nodes, others, by_arrivals, rng), nodes)];
@@ -268,7 +357,7 @@ pub(crate) fn fairness(bench: &mut Bench) -> anyhow::Result<Answer> {
         )
     };
     let holds = inside && is_printed(printed());
-    Ok(Answer { measured: vec![measured], ..Answer::statement(holds, reason) })
+    Ok(Answer { measured: vec![measured], sensitivity: sensitivity(bench), ..Answer::statement(holds, reason) })
 }
 
 #[cfg(test)]

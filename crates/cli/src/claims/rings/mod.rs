@@ -4,6 +4,7 @@ mod agent;
 pub(super) mod bound;
 pub(super) mod convergence;
 mod cycle;
+pub(crate) mod free;
 mod oscillation;
 pub(super) mod reference;
 pub(super) mod rpr;

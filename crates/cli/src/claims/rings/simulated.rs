@@ -12,6 +12,10 @@ pub(super) const LINK: f64 = 622e6;
 const ALGORITHM: &str = "ring.ring.algorithm";
 pub(super) const PARKING: [&str; 4] = ["1-5", "2-5", "3-5", "4-5"];
 
+/// The flows of Figure 19 and their RIAS rates.
+pub(super) const REUSE: [&str; 5] = ["1-2", "1-5", "2-5", "3-5", "4-5"];
+pub(super) const FAIR: [f64; 5] = [0.75, 0.25, 0.25, 0.25, 0.25];
+
 /// A share or rate with the digits that seeds leave certain.
 pub(super) fn rounded(value: f64) -> f64 {
     (value * 1e5).round() / 1e5
@@ -61,19 +65,17 @@ pub(crate) fn parking_lot(bench: &mut Bench) -> anyhow::Result<Answer> {
 }
 
 /// What Figure 19's text says of the others than DVSR: RPR's modes reach the RIAS rates within DVSR's 1 %, GigE favours downstream flows.
-fn spatial_reuse(finding: &mut Finding, am: &[f64], cm: &[f64], gige: &[f64]) {
+pub(super) fn spatial_reuse(finding: &mut Finding, am: &[f64], cm: &[f64], gige: &[f64]) {
     finding.check(gige[1] < 0.2 && gige[4] > 0.4, || "GigE does not favour downstream flows".to_owned());
-    let fair = [0.75, 0.25, 0.25, 0.25, 0.25];
     for (name, shares) in [("RPR-AM", am), ("RPR-CM", cm)] {
-        let apart = most(&shares.iter().zip(fair).map(|(ours, fair)| (ours / fair - 1.0).abs()).collect::<Vec<_>>());
+        let apart = most(&shares.iter().zip(FAIR).map(|(ours, fair)| (ours / fair - 1.0).abs()).collect::<Vec<_>>());
         finding.check(apart <= 0.01, || format!("{name} is off the RIAS rates by {:.1} %", 100.0 * apart));
     }
 }
 
 /// Figure 19: spatial reuse.
 pub(crate) fn parallel_parking_lot(bench: &mut Bench) -> anyhow::Result<Answer> {
-    let flows = ["1-2", "1-5", "2-5", "3-5", "4-5"];
-    let mut of = |algorithm| shares(bench, "rings.fig19", &flows, algorithm);
+    let mut of = |algorithm| shares(bench, "rings.fig19", &REUSE, algorithm);
     let (dvsr, am, cm, gige) = (of("dvsr")?, of("rpr-am")?, of("rpr-cm")?, of("fifo")?);
     let mut finding = Finding::default();
     spatial_reuse(&mut finding, &am, &cm, &gige);
@@ -91,7 +93,8 @@ pub(crate) fn parallel_parking_lot(bench: &mut Bench) -> anyhow::Result<Answer> 
         100.0 * equal
     );
     let answer = finding.answer(told);
-    Ok(Answer { ours: map(json!({ "dvsr_12_15_25_35_45": list(&dvsr) })), ..answer })
+    let ours = map(json!({ "dvsr_12_15_25_35_45": list(&dvsr) }));
+    Ok(Answer { ours, ..answer })
 }
 
 /// The byte of a control message that stands for a limiter's rate on the testbed's links of 100 Mbit/s.

@@ -2,7 +2,7 @@
 
 use super::rpr::two_flows;
 use crate::claims::bench::FigureRun;
-use crate::claims::evidence::{Cell, Evidence};
+use crate::claims::evidence::{Cell, Evidence, Line};
 use crate::claims::finding::{Curve, Finding, least, most};
 use crate::claims::{Answer, Bench};
 
@@ -80,6 +80,17 @@ fn sweep(run: &FigureRun, finding: &mut Finding) -> anyhow::Result<Sweep> {
     });
     finding.check(table.lines.len() > 10, || format!("{} points only", table.lines.len()));
     Ok(Sweep { table, worst })
+}
+
+/// Of some points of the sweep: the worst limiter, received rate and limiter against what control messages leave, all in per cent;
+/// what these messages take of the link, and at how many of the points something is off by more than the claim allows.
+pub(super) fn worst(run: &FigureRun) -> anyhow::Result<[f64; 5]> {
+    let found = sweep(run, &mut Finding::default())?;
+    let [limiter, received, left] = found.worst.map(|share| 100.0 * share);
+    let load = most(&Curve::of(run, "ring.ring.link.2.control_load")?.at(&[]));
+    let beyond = |line: &&Line| !line.cells[..3].iter().all(|cell| cell.mean() <= 100.0 * WITHIN);
+    let count = found.table.lines.iter().filter(beyond).count();
+    Ok([limiter, received, left, 100.0 * load, count as f64])
 }
 
 /// What the other two figures expect of this claim: how far each is off, limiters and received rates apart.

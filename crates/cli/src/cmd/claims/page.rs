@@ -11,7 +11,7 @@ pub(super) fn page(table: &[Claim], rows: &[Row]) -> String {
     let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
     page.paragraph(&format!(
         "{} claims: {} hold, {} calibrated, {} differ, {} not yet. Calibrated are those that hold with constants which were fitted to the \
-         paper's own values. In tables, a mean over seeds has half of its 95 % interval beside it, and a star marks the line that the \
+         paper's own values, or which the paper does not tell and on which they hang. In tables, a mean over seeds has half of its 95 % interval beside it, and a star marks the line that the \
          answer's own values are of.",
         rows.len(),
         count(Verdict::Holds),
