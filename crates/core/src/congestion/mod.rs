@@ -16,6 +16,7 @@ pub mod hystart;
 pub mod law;
 mod least;
 pub mod ledbat;
+mod overflow;
 pub mod prague;
 pub mod probe;
 pub mod reno;

@@ -17,6 +17,7 @@
 //! | T = max(b/8, 5 ms) + d | the queue beyond F that is taken for none | `Probe::target` |
 //! | e | by how much a probe goes faster: (10 ms + 4 d)/b at first, of 1/32 to 1/4 | `Phase::Up` |
 //! | s | 0.7 times the mean step of q from one sample to the next, at most d: what d is without queues of one's own, which come and go | `roughness` |
+//! | a = 12 packets, where r > 100 ms as many more as r is longer | by how much more than C r is under way in a small probe | `small_probe` |
 //! | J = 24 d, at most 1 s | least time of a round in which a rate is measured (cruise, look) | `JITTERS` |
 //!
 //! A round lasts until what was sent before it is acknowledged. Its rate is what was delivered from its first report to its last (from the
@@ -37,7 +38,7 @@
 //! |---|---|
 //! | no round had Q < T/4 for 5 s; where draining did not help, for 10, 20 … 60 s | drain with g = 1/2, which shows the true b to all who share the path |
 //! | Q > F + T in all its rounds, and the last cruise did not end so | drain |
-//! | Q > max(b, 30 ms) + 4 d: others fill the path's queue | cruise: C is this sender's share |
+//! | Q > max(b, 30 ms) + 4 d: others fill the path's queue; or it overflowed in the last 6 s | up with e = a/(C r), at most 1/4; where the queue is full even after that, cruise |
 //! | otherwise | up |
 //!
 //! The path became slower where every packet waits max(b/2, 25 ms) more than what stood at the end of the last drain, for b and J of the d before that
@@ -58,8 +59,12 @@
 //! | a round without enough to send | counts where its rate is above C |
 //! | a mark (ECN), once an episode | C *= 0.85 (RFC 8511) |
 //! | a second timeout in a row | C /= 2, and a new start |
-//! | a loss | nothing, but that it was sent |
+//! | a loss | nothing, but that it was sent, and a queue may overflow: |
+//! | a round with s <= 1 ms and Q > T, where more was lost since a queue stands than without one ([`Overflow`]) | C is 0.9 of what arrived, or of itself where there was not enough to send; small probes for 6 s, or until one with e >= 1/8 succeeds |
 //! | idle time | nothing |
+//!
+//! Beside TCP connections that fill the queue this is their game: small probes add what they add, and what overflows takes a tenth. So
+//! senders of this law that share a path do not keep its queue full either, whatever room it has.
 //!
 //! Departures from BBR: the queue is seen and not inferred, so there is no bound on what is under way that losses move, and no
 //! regular pause; probes begin small on long paths; rates are of rounds and not of single samples. It is for senders that pace. Cost:
@@ -68,6 +73,7 @@
 
 use super::law::{Acked, Congested, Law, Sent};
 use super::least::Least;
+use super::overflow::Overflow;
 use super::window;
 use crate::loss::delivery_rate::Sample;
 use crate::units::{Bytes, Rate, Span, Time};
@@ -108,6 +114,17 @@ const PATIENT: u64 = 4;
 const ROUGH: f64 = 4.0;
 /// What the mean step from one sample to the next is as a mean deviation, where samples do not depend on each other: 1/√2.
 const STEP: f64 = 0.7;
+
+/// The largest s, in nanoseconds, of a path on which what seems lost is.
+const SMOOTH: f64 = 1e6;
+/// What is left of what arrived, where a queue overflowed.
+const OVERFLOWED: f64 = 0.9;
+/// How long probes are small after that.
+const SMALL: Span = Span::from_secs(6);
+/// Packets of a small probe.
+const FEW: f64 = 12.0;
+/// The round trip, in nanoseconds, from which on they are more.
+const FAR: f64 = 100e6;
 
 /// What the sender does at the moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -257,6 +274,9 @@ pub struct Probe {
     /// d and s before that.
     usual: f64,
     smooth: f64,
+    /// What is lost where a queue stands, and until when probes are small.
+    overflow: Overflow,
+    small_until: Time,
     /// The last cruise ended in a drain.
     drained: bool,
     /// When a round had hardly any queue, and for how long it may have none.
@@ -291,6 +311,8 @@ impl Probe {
             watch: None,
             usual: 0.0,
             smooth: 0.0,
+            overflow: Overflow::default(),
+            small_until: Time::ZERO,
             drained: false,
             clear: Time::ZERO,
             hidden: HIDDEN,
@@ -394,6 +416,32 @@ impl Probe {
         (self.round, self.began) = (Round { first: Some(watch.last), ..Round::new(next, now) }, now);
     }
 
+    /// Goes slower where the queue overflows; `arrived` bytes did in the round that is over, which had enough to send or not.
+    fn look_for_overflow(&mut self, now: Time, round: &Round, arrived: u64, enough: bool) {
+        if self.roughness() > SMOOTH {
+            self.overflow.forget();
+            return;
+        }
+        let queued = round.least.is_finite() && round.least > self.target();
+        let packets = |bytes: f64| bytes / self.segment;
+        let overflows = self.overflow.add(packets(arrived as f64 + round.lost), packets(round.lost), queued);
+        if !overflows || matches!(self.phase, Phase::Start { .. }) {
+            return;
+        }
+        if enough {
+            self.rate.forget(1);
+        }
+        self.rate.scale(OVERFLOWED);
+        self.small_until = now + SMALL;
+    }
+
+    /// A probe where others want more too.
+    fn small_probe(&self) -> Phase {
+        let bytes = FEW * self.segment * (self.trip / FAR).max(1.0);
+        let under_way = (self.rate.value() * self.trip / 1e9).max(self.segment);
+        Phase::Up { excess: (bytes / under_way).min(0.25) }
+    }
+
     /// A round is over.
     fn end_round(&mut self, now: Time, next: u64) {
         let round = core::mem::replace(&mut self.round, Round::new(next, now));
@@ -410,6 +458,8 @@ impl Probe {
         let starved = busy && !enough && !matches!(self.phase, Phase::Start { .. });
         let (before, enough) = (self.rate.value(), enough || starved);
         self.rate.end_round(measured, enough);
+        let arrived = round.first.map_or(0, |(first, _)| round.last.0 - first);
+        self.look_for_overflow(now, &round, arrived, enough);
         let rate = self.rate.value();
         let target = self.floor + self.target();
         if round.least < self.target() / 4.0 {
@@ -463,10 +513,10 @@ impl Probe {
                 self.drained = true;
                 self.drain(0.75, 6)
             }
-            // Others have filled the queue: what is delivered is this sender's share of the path.
-            Phase::Cruise { .. } if full => {
+            // Others have filled the queue: what is delivered is this sender's share of the path, and they look for more.
+            Phase::Cruise { .. } if full || now < self.small_until => {
                 self.drained = false;
-                cruise
+                self.small_probe()
             }
             Phase::Cruise { .. } => {
                 self.drained = false;
@@ -477,9 +527,12 @@ impl Probe {
             Phase::Up { excess, .. } if enough => Phase::Look { excess, before: rate, fast_until: self.began + long },
             Phase::Up { .. } => cruise,
             Phase::Look { excess, before, .. } if measured >= before * (1.0 + excess / 2.0) && !queued => {
+                if excess >= 1.0 / 8.0 {
+                    self.small_until = now;
+                }
                 Phase::Up { excess: (2.0 * excess).min(1.0) }
             }
-            Phase::Look { .. } if round.least > self.floor + self.target() / 2.0 => self.drain(0.75, 6),
+            Phase::Look { .. } if !full && round.least > self.floor + self.target() / 2.0 => self.drain(0.75, 6),
             Phase::Look { .. } => cruise,
         };
         self.began = now;

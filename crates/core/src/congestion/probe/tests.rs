@@ -1,4 +1,5 @@
 use super::*;
+use crate::congestion::{Algorithm, AnyLaw, Config};
 use crate::loss::delivery_rate::{DeliveryRate, Stamp};
 use crate::rng::Rng;
 use std::collections::VecDeque;
@@ -13,7 +14,7 @@ const REPORT: u64 = 5_000;
 const MICROS: fn(u64) -> Time = |micros| Time::from_nanos(micros * 1000);
 
 struct Flow {
-    law: Probe,
+    law: AnyLaw,
     rate: DeliveryRate,
     from: u64,
     /// What its application gives it.
@@ -25,6 +26,9 @@ struct Flow {
     /// What arrived: when, what it waited, when it was sent, its number, whether it was lost.
     arrived: VecDeque<(u64, u64, u64, u64, Stamp, bool)>,
     told: u64,
+    /// What was lost; up to which number all losses are one episode.
+    lost: u64,
+    episode: u64,
 }
 
 /// What an application gives a flow to send: at most so many bytes under way; or so many bytes at once, every so many microseconds.
@@ -49,10 +53,22 @@ fn run(path: &Path<'_>, hint: Option<Rate>, starts: &[f64], seconds: u64) -> Vec
 
 /// The same of flows whose applications give them no more.
 fn run_with(path: &Path<'_>, hint: Option<Rate>, starts: &[f64], gives: Gives, seconds: u64) -> Vec<(Vec<f64>, f64)> {
+    let laws: Vec<_> = starts.iter().map(|start| (Algorithm::Probe, *start)).collect();
+    run_laws(path, hint, &laws, gives, seconds).0
+}
+
+/// The same of flows of these laws; and the share of all packets that is lost.
+fn run_laws(
+    path: &Path<'_>,
+    hint: Option<Rate>,
+    starts: &[(Algorithm, f64)],
+    gives: Gives,
+    seconds: u64,
+) -> (Vec<(Vec<f64>, f64)>, f64) {
     let mut flows: Vec<Flow> = starts
         .iter()
-        .map(|start| Flow {
-            law: Probe::new(&window::Config::new(PACKET as u32)),
+        .map(|(law, start)| Flow {
+            law: AnyLaw::new(&Config::new(*law, PACKET as u32)),
             rate: DeliveryRate::default(),
             from: (start * 1e6) as u64,
             gives,
@@ -62,6 +78,8 @@ fn run_with(path: &Path<'_>, hint: Option<Rate>, starts: &[f64], gives: Gives, s
             delivered: 0,
             arrived: VecDeque::new(),
             told: 0,
+            lost: 0,
+            episode: 0,
         })
         .collect();
     if let Some(hint) = hint {
@@ -86,7 +104,11 @@ fn run_with(path: &Path<'_>, hint: Option<Rate>, starts: &[f64], gives: Gives, s
                     flow.rate.on_app_limited(flow.in_flight);
                     break;
                 }
-                let pace = flow.law.pacing_rate().map_or(f64::INFINITY, |rate| rate.as_bits_per_sec() as f64 / 1e6);
+                let pace = flow
+                    .law
+                    .pacing_rate()
+                    .filter(|_| flow.law.wants_delivery_rate())
+                    .map_or(f64::INFINITY, |rate| rate.as_bits_per_sec() as f64 / 1e6);
                 flow.paced = flow.paced.max(now as f64 - 1000.0) + PACKET as f64 * 8.0 / pace;
                 let waits = (free - now as f64).max(0.0);
                 let lost =
@@ -108,7 +130,19 @@ fn run_with(path: &Path<'_>, hint: Option<Rate>, starts: &[f64], gives: Gives, s
             queues = (0.0, 0);
         }
     }
-    out
+    let (lost, sent) = flows.iter().fold((0, 0), |(lost, sent), flow| (lost + flow.lost, sent + flow.sent));
+    (out, lost as f64 / sent as f64)
+}
+
+/// Of flows that had these Mbit/s each second from the given one on: what each had, and Jain's index.
+fn shares(out: &[(Vec<f64>, f64)], from: usize) -> (Vec<f64>, f64) {
+    let mut shares = vec![0.0; out[0].0.len()];
+    for (mbit, _) in &out[from..] {
+        shares.iter_mut().zip(mbit).for_each(|(sum, mbit)| *sum += mbit / (out.len() - from) as f64);
+    }
+    let sum: f64 = shares.iter().sum();
+    let jain = sum * sum / (shares.len() as f64 * shares.iter().map(|share| share * share).sum::<f64>());
+    (shares, jain)
 }
 
 impl Flow {
@@ -118,7 +152,8 @@ impl Flow {
             return;
         }
         self.told = now;
-        let (mut bytes, mut newest) = (0, None);
+        let (mut bytes, mut newest, mut lost_bytes, mut begins) = (0, None, 0, false);
+        let in_flight = Bytes::new(self.in_flight);
         while let Some(&(at, waited, sent, number, stamp, lost)) = self.arrived.front()
             && at <= now
         {
@@ -129,7 +164,18 @@ impl Flow {
                 self.delivered += PACKET;
                 bytes += PACKET;
                 newest = Some((at - sent, waited, number));
+            } else {
+                self.lost += 1;
+                lost_bytes += PACKET;
+                begins |= number >= self.episode;
             }
+        }
+        if lost_bytes > 0 {
+            if begins {
+                self.episode = self.sent;
+            }
+            let (bytes, limit) = (Bytes::new(lost_bytes), Bytes::new(u64::MAX));
+            self.law.on_lost(&Congested { now: MICROS(now), bytes, in_flight, limit, begins, exact: true });
         }
         let Some((trip, waited, number)) = newest else { return };
         self.law.on_acked(&Acked {
@@ -142,7 +188,7 @@ impl Flow {
             up_to: number + 1,
             next: self.sent,
             limited: true,
-            recovering: false,
+            recovering: number < self.episode,
             delivery: self.rate.sample(),
         });
     }
@@ -192,15 +238,40 @@ fn a_rate_that_falls_to_a_quarter_or_rises_fourfold_is_found_within_two_seconds(
 fn flows_that_meet_share_fairly_whoever_came_first() {
     for starts in [vec![0.0, 3.0], vec![0.0, 2.0, 4.0, 6.0]] {
         let out = run(&DSL, None, &starts, 40);
-        let mut shares = vec![0.0; starts.len()];
-        for (mbit, _) in &out[10..] {
-            shares.iter_mut().zip(mbit).for_each(|(sum, mbit)| *sum += mbit / 30.0);
-        }
+        let (shares, jain) = shares(&out, 10);
         let sum: f64 = shares.iter().sum();
-        let jain = sum * sum / (shares.len() as f64 * shares.iter().map(|share| share * share).sum::<f64>());
         assert!(jain > 0.9 && sum > 45.0, "{jain}: {shares:?}");
         let queue = out[10..].iter().map(|(_, queue)| queue).sum::<f64>() / 30.0;
         assert!(queue < 80.0, "{queue} ms, where there is room for 120");
+    }
+}
+
+#[test]
+fn flows_that_meet_do_not_keep_a_queue_full_whatever_room_it_has() {
+    // Without looking at what overflows: 11, 3 and 2 % lost, and 11, 33 and 70 ms.
+    for (room, most_lost, most_queue) in [(50, 0.03, 10.0), (200, 0.02, 28.0), (500, 0.015, 55.0)] {
+        let path = Path { trip: 20, room, ..DSL };
+        let laws = [(Algorithm::Probe, 0.0), (Algorithm::Probe, 2.0)];
+        let (out, lost) = run_laws(&path, None, &laws, Gives::Window(u64::MAX), 40);
+        let queue = out[10..].iter().map(|(_, queue)| queue).sum::<f64>() / 30.0;
+        let (shares, jain) = shares(&out, 10);
+        assert!(lost < most_lost && queue < most_queue, "{room} packets: {lost} lost, {queue} ms");
+        assert!(jain > 0.95 && shares.iter().sum::<f64>() > 47.5, "{room} packets: {shares:?}");
+    }
+}
+
+#[test]
+fn beside_cubic_each_has_its_share_of_a_queue_of_a_round_trip_or_more() {
+    // One and two of this law and one of CUBIC: buffers of 2.4 to 12 round trips, and of one.
+    for (trip, room) in [(20, 200), (20, 500), (20, 1000), (60, 250)] {
+        for count in [1, 2] {
+            let mut laws = vec![(Algorithm::Probe, 0.0), (Algorithm::Probe, 1.0)];
+            laws.truncate(count);
+            laws.push((Algorithm::Cubic, 3.0));
+            let (out, _) = run_laws(&Path { trip, room, ..DSL }, None, &laws, Gives::Window(u64::MAX), 80);
+            let (shares, jain) = shares(&out, 20);
+            assert!(jain > 0.85 && shares.iter().sum::<f64>() > 48.0, "{trip} ms, {room} packets: {jain}, {shares:?}");
+        }
     }
 }
 
