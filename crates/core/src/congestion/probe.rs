@@ -1,8 +1,9 @@
 //! A law that measures the path: its rate and its queue, and probes for more in turn.
 //!
 //! What it is: a sender that goes at the rate at which the path delivers, looks for more of it every few round trips, and gives
-//! way when a queue stands. A loss says nothing. It is for paths of which nothing is known beforehand, such as a bond's channel
-//! over LTE, and for senders that carry the traffic of others, whose losses are not for them to answer.
+//! way when a queue stands. A loss says nothing, but where a queue overflows. It is for paths of which nothing is known
+//! beforehand, such as a bond's channel over LTE, and for senders that carry the traffic of others, whose losses are not
+//! for them to answer.
 //! Source: ours. It owes the model (the largest rate of delivery, the phases, the gain of the start) to BBR (Cardwell et al.
 //! 2016; draft-ietf-ccwg-bbr), and probing in steps that double while they succeed to TIMELY (Mittal et al. 2015, algorithm 1).
 //!
