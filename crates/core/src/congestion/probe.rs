@@ -61,7 +61,7 @@
 //! | a mark (ECN), once an episode | C *= 0.85 (RFC 8511) |
 //! | a second timeout in a row | C /= 2, and a new start |
 //! | a loss | nothing, but that it was sent, and a queue may overflow: |
-//! | a round with s <= 1 ms and Q > T, where more was lost since a queue stands than without one ([`Overflow`]) | C is 0.9 of what arrived, or of itself where there was not enough to send; small probes for 6 s, or until one with e >= 1/8 succeeds |
+//! | a round with s <= 1 ms and Q > T, where more was lost since a queue stands than without one (`overflow.rs`) | C is 0.9 of what arrived, or of itself where there was not enough to send; small probes for 6 s, or until one with e >= 1/8 succeeds |
 //! | idle time | nothing |
 //!
 //! Beside TCP connections that fill the queue this is their game: small probes add what they add, and what overflows takes a tenth. So
