@@ -53,21 +53,26 @@ fn current(daemon: &Daemon) -> Option<String> {
     Some(link["name"].as_str()?.to_owned())
 }
 
-/// 24 requests at once, each of which the host answers with 200 kB. What the policy spreads is the answers.
+/// So many that of links that are drawn by a hash of ports hardly ever one has none.
+const FLOWS: usize = 64;
+/// What each is answered with.
+const BYTES: usize = 75_000;
+
+/// Many requests at once, each of which the host answers. What the policy spreads is the answers.
 fn fetches(lab: &Lab, host: &str) {
     let address: SocketAddr = host.parse().expect("an address");
     let listener = lab.run("host", move || TcpListener::bind(address).expect("the host's address"));
     std::thread::spawn(move || {
-        for stream in listener.incoming().take(24).flatten() {
+        for stream in listener.incoming().take(FLOWS).flatten() {
             std::thread::spawn(move || {
                 let mut stream = stream;
                 let mut request = [0; 1];
                 stream.read_exact(&mut request).expect("a request");
-                stream.write_all(&vec![request[0]; 200_000]).expect("written");
+                stream.write_all(&vec![request[0]; BYTES]).expect("written");
             });
         }
     });
-    let fetches: Vec<_> = (0..24u8)
+    let fetches: Vec<_> = (0..FLOWS as u8)
         .map(|n| {
             lab.inside("client", move || {
                 let mut stream = TcpStream::connect_timeout(&address, PATIENCE).expect("connected");
@@ -75,7 +80,7 @@ fn fetches(lab: &Lab, host: &str) {
                 stream.write_all(&[n]).expect("written");
                 let mut answer = Vec::new();
                 stream.read_to_end(&mut answer).expect("an answer");
-                assert!(answer.len() == 200_000 && answer.iter().all(|byte| *byte == n));
+                assert!(answer.len() == BYTES && answer.iter().all(|byte| *byte == n));
             })
         })
         .collect();

@@ -195,6 +195,9 @@ fn forged_refusals_of_other_datagrams_change_nothing_and_of_the_right_one_only_t
             (0..20).for_each(|_| forge(from, to));
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
+        if transfer.join().is_err() {
+            panic!("not all came:\n{}\n{}\n{}\n{}", site.status(), site.log(), hub.status(), hub.log());
+        }
     });
     site.wait_up(2);
     // A busy machine may be silent for a while, which is another reason.
