@@ -47,7 +47,8 @@
 //! follows at once. So it did where Q is 2 max(b, 25 ms) above what stood at the end of the last drain in a round of a cruise, and where less
 //! than 0.6 g C arrives in a drain: C is what the last two rounds had, and a drain follows.
 //! What comes in bursts, as from a TCP connection that waits for another path, has not enough to send all that time. The path is busy even so where every
-//! packet waits 4 s more than the above, for b and 24 s, and less than 0.6 g C arrives: C is what arrived, but falls to its half at most.
+//! packet waits 4 s more than the above, for b and 24 s, and less than 0.6 g C arrives: C is what arrived, but falls to its half at most. None of this
+//! is looked at before the 64th sample of q since the law began, or was idle for 5 s, because d and s are not known before.
 //! Such a Q counts also where there was not enough to send, because the path was busy; C falls to its half at most then.
 //! So a probe leaves a queue of some 10 ms, and a rate that is four times what it was is found in three probes.
 //!
@@ -62,7 +63,7 @@
 //! | a second timeout in a row | C /= 2, and a new start |
 //! | a loss | nothing, but that it was sent, and a queue may overflow: |
 //! | a round with s <= 1 ms and Q > T, where more was lost since a queue stands than without one (`overflow.rs`) | C is 0.9 of what arrived, or of itself where there was not enough to send; small probes for 6 s, or until one with e >= 1/8 succeeds |
-//! | idle time | nothing |
+//! | idle time | nothing; more than 5 s: d and s are to be found anew |
 //!
 //! Beside TCP connections that fill the queue this is their game: small probes add what they add, and what overflows takes a tenth. So
 //! senders of this law that share a path do not keep its queue full either, whatever room it has.
@@ -113,6 +114,10 @@ const LONG: Span = Span::from_secs(1);
 const PATIENT: u64 = 4;
 /// What is beyond this many times s is no jitter.
 const ROUGH: f64 = 4.0;
+/// Samples of q after which d and s are known: trains and what went alone say little of a path that jitters.
+const KNOWN: u32 = 64;
+/// Idle time after which they are not.
+const FORGOTTEN: Span = Span::from_secs(5);
 /// What the mean step from one sample to the next is as a mean deviation, where samples do not depend on each other: 1/√2.
 const STEP: f64 = 0.7;
 
@@ -275,6 +280,8 @@ pub struct Probe {
     /// d and s before that.
     usual: f64,
     smooth: f64,
+    /// Samples of q since the law began, or since there was nothing to send for long.
+    seen: u32,
     /// What is lost where a queue stands, and until when probes are small.
     overflow: Overflow,
     small_until: Time,
@@ -312,6 +319,7 @@ impl Probe {
             watch: None,
             usual: 0.0,
             smooth: 0.0,
+            seen: 0,
             overflow: Overflow::default(),
             small_until: Time::ZERO,
             drained: false,
@@ -369,6 +377,7 @@ impl Probe {
         let step = if waited > self.last_wait { waited - self.last_wait } else { self.last_wait - waited };
         self.step += (step - self.step) / 8.0;
         self.last_wait = waited;
+        self.seen = self.seen.saturating_add(1);
         self.round.least = self.round.least.min(waited);
         if waited <= self.standing + self.grown() {
             (self.watch, self.usual, self.smooth) = (None, self.deviation, self.roughness());
@@ -401,7 +410,8 @@ impl Probe {
 
     /// Whether far less arrived than was sent in a time in which every packet waited long.
     fn is_slower(&self, watch: &Round) -> bool {
-        let looks = !matches!(self.phase, Phase::Start { .. } | Phase::Drain { slower: true, .. });
+        let looks =
+            self.seen >= KNOWN && !matches!(self.phase, Phase::Start { .. } | Phase::Drain { slower: true, .. });
         let share = if watch.enough { AT_ONCE } else { SLOWER };
         let is_queue = watch.enough || watch.least > self.standing + self.grown() + ROUGH * self.smooth;
         looks && is_queue && watch.rates().0 < share * self.gain().min(1.0) * self.rate.value()
@@ -583,7 +593,11 @@ impl Law for Probe {
         }
     }
 
-    fn on_idle(&mut self, _: Span) {}
+    fn on_idle(&mut self, idle: Span) {
+        if idle > FORGOTTEN {
+            self.seen = 0;
+        }
+    }
 
     fn on_recovery(&mut self, _: Bytes) {}
 

@@ -13,7 +13,7 @@
 //! | constant | value |
 //! |---|---|
 //! | frames of the first train, of the longest | 16, 256 |
-//! | a train is long enough | 10 ms, and six times what its latest frame lies above the hull |
+//! | a train is long enough | 10 ms, and six times what its latest frame lies above the hull; and its middle is at most four times as fast as the whole: else its first frame was late |
 //! | it is over | its last frame came, or none for 300 ms; the first answer is waited for for 3 s |
 //! | after three trains without two answers | no more |
 //!
@@ -31,6 +31,8 @@ const MOST: u16 = 256;
 const LONG_ENOUGH: u64 = 10_000_000;
 /// How many times as long as its latest frame was late.
 const JITTERS: u64 = 6;
+/// How many times as fast as the whole train its middle may be.
+const FLAT: u64 = 4;
 /// Least time of a frame that is believed, in nanoseconds.
 const SHORTEST: u64 = 1_000;
 /// How long the next answer is waited for, and the first one.
@@ -139,7 +141,8 @@ impl Train {
             None
         })?;
         let hull = lower_hull(&arrivals);
-        let short = took < LONG_ENOUGH.max(late(&arrivals, &hull) * JITTERS);
+        let whole = (u64::from(arrivals[arrivals.len() - 1].0 - arrivals[0].0), took);
+        let short = took < LONG_ENOUGH.max(late(&arrivals, &hull) * JITTERS) || is_flat(middle(&hull), whole);
         if short && frames < MOST {
             self.frames = frames * 4;
             return None;
@@ -147,7 +150,7 @@ impl Train {
         let (places, took) = if short {
             // One late frame may hold up the rest of the train, so no part of it tells anything, and a single train little.
             let (trains, places, before) = self.short;
-            let places = places + u64::from(arrivals[arrivals.len() - 1].0 - arrivals[0].0);
+            let places = places + whole.0;
             self.short = (trains + 1, places, before + took);
             if self.short.0 < SHORT {
                 return None;
@@ -182,6 +185,11 @@ fn middle(hull: &[(u16, u64)]) -> (u64, u64) {
     let middle = (hull[0].0 + hull[hull.len() - 1].0) / 2;
     let edge = hull.windows(2).find(|edge| edge[1].0 > middle).unwrap_or(&hull[hull.len() - 2..]);
     (u64::from(edge[1].0 - edge[0].0), edge[1].1 - edge[0].1)
+}
+
+/// Whether a part of a train went so many times as fast as the whole that its first frame was late, and all behind it came at once.
+fn is_flat((places, took): (u64, u64), whole: (u64, u64)) -> bool {
+    u128::from(FLAT * took) * u128::from(whole.0) < u128::from(whole.1) * u128::from(places)
 }
 
 /// By how much the latest of the points lies above their hull.
@@ -264,6 +272,32 @@ mod tests {
             let mbit = rate.unwrap().as_bits_per_sec() as f64 / 1e6;
             assert!((20.0..45.0).contains(&mbit), "seed {seed}: {mbit} Mbit/s");
         }
+    }
+
+    #[test]
+    fn a_train_whose_first_frames_are_late_is_not_taken_for_a_fast_path() {
+        // Delays of 20 ms with a standard deviation of as much, in order; 50 Mbit/s, so that the longest train takes 61 ms.
+        let mut rates: Vec<f64> = Vec::new();
+        for seed in 0..200 {
+            let (mut train, mut rng) = (Train::default(), Rng::new(seed));
+            let rate = loop {
+                let mut last = 0;
+                let at: Vec<u64> = (0..256)
+                    .map(|n: u64| {
+                        // Twelve even numbers are nearly normal.
+                        let sum: u64 = (0..12).map(|_| rng.below(20_000_000)).sum();
+                        last = last.max(n * 240_000 + sum.saturating_sub(100_000_000));
+                        last
+                    })
+                    .collect();
+                if let (_, Some(rate)) = ride(&mut train, |n| at[n as usize] - at[0]) {
+                    break rate;
+                }
+            };
+            rates.push(rate.as_bits_per_sec() as f64 / 1e6);
+        }
+        rates.sort_by(f64::total_cmp);
+        assert!(rates[0] > 20.0 && rates[199] < 200.0, "{rates:?}");
     }
 
     #[test]
