@@ -71,11 +71,7 @@ done
 reached() { on site ping -q -c 1 -W 1 10.77.0.1; }
 eventually reached || wrong 'no ping through the bond'
 if grep -q 'was refused' "$work/site.log" "$work/hub.log"; then wrong 'a daemon was refused a system call'; fi
-for end in hub site; do
-    for pid in $(on "$end" pgrep -x fairspan); do
-        case $(readlink "/proc/$pid/ns/net") in "$(on "$end" readlink /proc/self/ns/net)") kill "$pid" ;; esac
-    done
-done
+for end in hub site; do end_daemons "$end"; done
 gone() { ! on site ip link show fs0 && ! on hub ip link show fs0; }
 eventually gone || wrong 'an interface stayed after SIGTERM'
 echo "$(wc -c <"$image" | awk '{ printf "%.1f", $1 / 1e6 }') MB of image: two containers form a bond"

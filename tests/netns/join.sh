@@ -5,13 +5,7 @@
 #         wwan0  192.0.2.10  ----  192.0.2.1 eth2
 . tests/netns/lib.sh
 
-host site
-host hub
-cable site eth1 198.51.100.10/24 hub eth1 198.51.100.1/24
-cable site wwan0 192.0.2.10/24 hub eth2 192.0.2.1/24
-ip -n "fs-$$-hub" address add 203.0.113.1/32 dev lo
-ip -n "fs-$$-site" route add default via 198.51.100.1 dev eth1 metric 100
-ip -n "fs-$$-site" route add default via 192.0.2.1 dev wwan0 metric 200
+site_and_hub eth1
 
 mkdir "$work/bin"
 ln -s "$fairspan" "$work/bin/fairspan"
@@ -69,15 +63,11 @@ refused() {
 # The site's network inside is its own already.
 again && wrong 'a host joined a network that it has'
 grep -q 'and this host has' "$work/again.log" || wrong "no word of the network that is there: $(cat "$work/again.log")"
-for pid in $(on site pgrep -x fairspan); do
-    case $(readlink "/proc/$pid/ns/net") in "$(on site readlink /proc/self/ns/net)") kill "$pid" ;; esac
-done
+end_daemons site
 gone() { ! on site ip link show fs0; }
 eventually gone || wrong 'the interface stayed after SIGTERM'
 refused || wrong "a used invitation is not refused as one: $(cat "$work/again.log")"
-for pid in $(on hub pgrep -x fairspan); do
-    case $(readlink "/proc/$pid/ns/net") in "$(on hub readlink /proc/self/ns/net)") kill -KILL "$pid" ;; esac
-done
+end_daemons hub KILL
 hub_gone() { ! on hub ip link show fs0; }
 eventually hub_gone || wrong 'the interface of a hub that was killed stayed'
 on hub fairspan up /etc/fairspan/fs0.toml >"$work/hub-again.log" 2>&1 &

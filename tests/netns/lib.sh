@@ -62,6 +62,22 @@ cable() {
     ip -n "fs-$$-$1" link set "$2" up
     ip -n "fs-$$-$4" link set "$5" up
 }
+# A site with two uplinks, the first of which has this name and is preferred, and a hub that has a third address behind both.
+site_and_hub() { # DEVICE
+    host site
+    host hub
+    cable site "$1" 198.51.100.10/24 hub eth1 198.51.100.1/24
+    cable site wwan0 192.0.2.10/24 hub eth2 192.0.2.1/24
+    ip -n "fs-$$-hub" address add 203.0.113.1/32 dev lo
+    ip -n "fs-$$-site" route add default via 198.51.100.1 dev "$1" metric 100
+    ip -n "fs-$$-site" route add default via 192.0.2.1 dev wwan0 metric 200
+}
+# Ends the daemons of a host by a signal, SIGTERM by default, and no others of that name.
+end_daemons() { # HOST [SIGNAL]
+    for daemon in $(on "$1" pgrep -x fairspan); do
+        case $(readlink "/proc/$daemon/ns/net") in "$(on "$1" readlink /proc/self/ns/net)") kill -s "${2:-TERM}" "$daemon" ;; esac
+    done
+}
 # Waits up to three minutes until a command succeeds.
 eventually() {
     give_up=$(($(date +%s) + 180))

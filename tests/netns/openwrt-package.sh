@@ -11,13 +11,7 @@ package=${FAIRSPAN_PACKAGE:-}
 box=$(command -v busybox) || skip 'no BusyBox (Debian package busybox-static)'
 ! readelf --program-headers --wide "$box" | grep -q INTERP || skip 'BusyBox needs libraries (Debian package busybox-static)'
 
-host site
-host hub
-cable site wan 198.51.100.10/24 hub eth1 198.51.100.1/24
-cable site wwan0 192.0.2.10/24 hub eth2 192.0.2.1/24
-ip -n "fs-$$-hub" address add 203.0.113.1/32 dev lo
-ip -n "fs-$$-site" route add default via 198.51.100.1 dev wan metric 100
-ip -n "fs-$$-site" route add default via 192.0.2.1 dev wwan0 metric 200
+site_and_hub wan
 
 # A router as it is before: BusyBox, and what stands in for the rest of the system.
 inside() { # host, command

@@ -88,13 +88,7 @@ refused 'is no setting' "config interface 'fs0'\n\toption 'a = 1\nb' '1400'\n"
 refused 'a quotation has no end' "config interface 'fs0'\n\toption mtu '1400\n"
 
 # A hub and a site, started by the service. What procd would run is written down, and run here.
-host site
-host hub
-cable site wan 198.51.100.10/24 hub eth1 198.51.100.1/24
-cable site wwan0 192.0.2.10/24 hub eth2 192.0.2.1/24
-ip -n "fs-$$-hub" address add 203.0.113.1/32 dev lo
-ip -n "fs-$$-site" route add default via 198.51.100.1 dev wan metric 100
-ip -n "fs-$$-site" route add default via 192.0.2.1 dev wwan0 metric 200
+site_and_hub wan
 for name in site hub; do
     "$fairspan" keygen >"$work/$name.key"
     on "$name" mkdir -p /etc/fairspan

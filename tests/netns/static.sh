@@ -116,11 +116,7 @@ for end in site hub; do
     done
     if grep -q 'was refused' "$work/$end.log"; then wrong "$end was refused a system call"; fi
 done
-for end in site hub; do
-    for pid in $(on "$end" pgrep -x fairspan); do
-        case $(readlink "/proc/$pid/ns/net") in "$(on "$end" readlink /proc/self/ns/net)") kill "$pid" ;; esac
-    done
-done
+for end in site hub; do end_daemons "$end"; done
 gone() { ! on site ip link show fs0 && ! on hub ip link show fs0; }
 eventually gone || wrong 'an interface stayed after SIGTERM'
 for end in site hub; do

@@ -5,13 +5,7 @@
 #         wwan0  192.0.2.10  ----  192.0.2.1 eth2
 . tests/netns/lib.sh
 
-host site
-host hub
-cable site eth1 198.51.100.10/24 hub eth1 198.51.100.1/24
-cable site wwan0 192.0.2.10/24 hub eth2 192.0.2.1/24
-ip -n "fs-$$-hub" address add 203.0.113.1/32 dev lo
-ip -n "fs-$$-site" route add default via 198.51.100.1 dev eth1 metric 100
-ip -n "fs-$$-site" route add default via 192.0.2.1 dev wwan0 metric 200
+site_and_hub eth1
 
 mkdir "$work/bin"
 ln -s "$fairspan" "$work/bin/fairspan"
@@ -59,11 +53,7 @@ documented hub
 # One link fails: the other carries on; SIGTERM leaves nothing.
 ip -n "fs-$$-site" link set eth1 down
 eventually on site ping -q -c 1 -W 1 10.77.0.1 || wrong 'the bond did not survive the loss of a link'
-for name in site hub; do
-    for pid in $(on "$name" pgrep -x fairspan); do
-        case $(readlink "/proc/$pid/ns/net") in "$(on "$name" readlink /proc/self/ns/net)") kill "$pid" ;; esac
-    done
-done
+for name in site hub; do end_daemons "$name"; done
 gone() { ! on site ip link show fs0 && ! on hub ip link show fs0; }
 eventually gone || wrong 'the interface stayed after SIGTERM'
 [ -z "$(on site ip rule | grep -v -e 'lookup local' -e 'lookup main' -e 'lookup default' || true)" ] || wrong 'a rule stayed'

@@ -1,7 +1,7 @@
 //! Tells what a full queue drops from what a path loses anyway.
 //!
 //! What it is: two counts of packets, of times in which a queue stood and of times in which none did. The first is judged by the second:
-//! a queue overflows where at least three packets more were lost than the path's own share explains, and more than three times the
+//! a queue overflows where more than two packets more were lost than the path's own share explains, and more than three times the
 //! square root of what that explains. That share is taken two standard deviations and two packets larger than it was seen, so that it
 //! explains much where little was seen. A path that was never seen without a queue is not judged.
 //!
@@ -10,7 +10,7 @@
 
 /// Packets without a queue that are remembered at least.
 const MEMORY: f64 = 4096.0;
-/// Packets that are no accident.
+/// So many packets may be an accident.
 const LEAST: f64 = 2.0;
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -299,15 +299,18 @@ fn what_comes_in_bursts_leaves_no_queue_on_a_path_that_became_slower() {
     }
 }
 
-/// C in Mbit/s after two seconds in which packets wait 0 to `before` ms, and one in which they wait 55 to 60 ms, of a sender that was told of 100 Mbit/s
-/// and has 40 to send on a path of 100 ms.
-fn after_a_wait(before: u64) -> u64 {
+/// C in Mbit/s after `quiet` samples in which packets wait 0 to `before` ms, then as many ms of `idle` time, and `loud` samples in which they
+/// wait 55 to 60 ms, one each 5 ms, of a sender that was told of 100 Mbit/s and has 40 to send on a path of 100 ms.
+fn after_a_wait(before: u64, quiet: u64, idle: u64, loud: u64) -> u64 {
     let mut law = Probe::new(&window::Config::new(PACKET as u32));
     law.on_path_rate(Rate::from_mbit(100));
     let mut rng = Rng::new(7);
-    for n in 0..600u64 {
-        let now = MICROS(1_000_000 + 5_000 * n);
-        let waited = if n < 400 { rng.below(1000 * before + 1) } else { 55_000 + rng.below(5_001) };
+    for n in 0..quiet + loud {
+        let now = MICROS(1_000_000 + 5_000 * n + if n < quiet { 0 } else { 1000 * idle });
+        if n == quiet && idle > 0 {
+            law.on_idle(Span::from_millis(idle));
+        }
+        let waited = if n < quiet { rng.below(1000 * before + 1) } else { 55_000 + rng.below(5_001) };
         let sample = Sample {
             delivered: Bytes::new(25_000),
             interval: Span::from_millis(5),
@@ -334,7 +337,14 @@ fn after_a_wait(before: u64) -> u64 {
 
 #[test]
 fn a_wait_that_jitter_explains_is_no_slower_path_and_one_that_it_does_not_is() {
-    assert_eq!((after_a_wait(45), after_a_wait(2)), (100, 50));
+    assert_eq!((after_a_wait(45, 400, 0, 200), after_a_wait(2, 400, 0, 200)), (100, 50));
+}
+
+#[test]
+fn a_wait_of_which_nothing_is_known_yet_is_no_slower_path() {
+    // The same 150 ms of waits after much, after little, after a pause, and after a long one.
+    let rates = [(400, 0), (20, 0), (400, 1_000), (400, 10_000)].map(|(quiet, idle)| after_a_wait(2, quiet, idle, 30));
+    assert_eq!(rates, [50, 100, 50, 100]);
 }
 
 #[test]
