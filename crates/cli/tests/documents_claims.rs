@@ -182,16 +182,6 @@ const WITHOUT_CONSTANTS: [(&str, &str); 12] = [
     ("efl.reduces-to-tcp", "an equality, over random arrivals"),
 ];
 
-/// Answers that rest on constants which their paper does not tell, and have no table of them yet.
-const OWED: [&str; 6] = [
-    "rings.am-oscillation",
-    "brr.modes-throughput",
-    "gateway.timeouts",
-    "gateway.aggregation",
-    "efl.loss-throughput",
-    "efl.loss-latency",
-];
-
 /// Reduced answers that go without, for the time that it would take.
 const NOT_REDUCED: [&str; 2] = ["rings.parking-lot", "rings.parallel-parking-lot"];
 
@@ -202,7 +192,7 @@ fn an_answer_without_a_sensitivity_table_is_on_a_list_and_one_with_a_table_is_on
         let rows: Vec<Value> = serde_json::from_str(&kept).expect("a list");
         let without = rows.iter().filter(|row| row["sensitivity"].as_array().expect("a list").is_empty());
         let mut without: Vec<&str> = without.map(|row| row["id"].as_str().expect("an id")).collect();
-        let mut listed: Vec<&str> = WITHOUT_CONSTANTS.iter().map(|(id, _)| *id).chain(OWED).collect();
+        let mut listed: Vec<&str> = WITHOUT_CONSTANTS.iter().map(|(id, _)| *id).collect();
         listed.extend(reduced);
         without.sort_unstable();
         listed.sort_unstable();

@@ -95,9 +95,13 @@ type Tables = fn(&mut Bench) -> anyhow::Result<Vec<Evidence>>;
 
 /// Claims whose tables are made apart from the answer.
 const TABLES: &[(&str, Tables)] = &[
+    ("rings.am-oscillation", rings::free::am_oscillation),
     ("rings.parking-lot", rings::free::parking_lot),
     ("rings.parallel-parking-lot", rings::free::parallel_parking_lot),
     ("rings.dvsr-unbalanced", rings::free::unbalanced),
+    ("brr.modes-throughput", brr::free::modes),
+    ("gateway.timeouts", gateway::captures_free::timeouts),
+    ("gateway.aggregation", gateway::captures_free::aggregation),
     ("gateway.spoof-t1", gateway::split_free::spoof_t1),
     ("gateway.spoof-t3", gateway::split_free::spoof_t3),
     ("gateway.two-server", gateway::split_free::two_server),
@@ -105,6 +109,8 @@ const TABLES: &[(&str, Tables)] = &[
     ("gateway.tcp-vs-udp", gateway::split_free::tcp_vs_udp),
     ("efl.bandwidth-gap", efl::free::bandwidth),
     ("efl.delay-gap", efl::free::delays),
+    ("efl.loss-throughput", efl::free::loss_throughput),
+    ("efl.loss-latency", efl::free::loss_latency),
     ("efl.residual", efl::free::background),
     ("efl.stability", efl::free::steps),
 ];

@@ -150,7 +150,7 @@ pub(crate) fn hangs_on(tables: &[Evidence]) -> Vec<Calibration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claims::{efl, gateway, rings};
+    use crate::claims::{brr, efl, gateway, rings};
     use crate::{scenarios, simulation};
 
     /// All runs of a figure with these settings, as they are built.
@@ -165,7 +165,9 @@ mod tests {
 
     #[test]
     fn the_first_value_of_a_constant_is_the_figures_own_and_the_others_are_not() {
-        for variation in [efl::free::VARIATIONS, gateway::split_free::VARIATIONS, rings::free::VARIATIONS].concat() {
+        let all =
+            [brr::free::VARIATIONS, efl::free::VARIATIONS, gateway::split_free::VARIATIONS, rings::free::VARIATIONS];
+        for variation in all.concat() {
             let usual = built(variation.figure, &variation.settings(&variation.constants[0], 0));
             for constant in variation.constants {
                 assert!(constant.values.len() > 1 && !constant.settings.is_empty(), "{}", constant.what);

@@ -88,9 +88,11 @@ pub const OPTIONS: Table<Config> = Table(&[
 
 /// Bits per second of a byte per nanosecond.
 const BITS: f64 = 8e9;
-/// Intervals in which a transit queue drains, if it is short.
+/// Intervals in which a transit queue drains, if it is short. In the paper's parking lot 1 to 20 come to the same, since [`MOST_DRAIN`] bounds
+/// them; with 40 limiters follow the queue packet by packet, to and fro.
 const DRAIN: u64 = 10;
-/// Loads of so many times a link's capacity are much too much.
+/// Loads of so many times a link's capacity are much too much. With 1 to 1.2 parking lots converge within a round of a cold start; from 1.3
+/// on in three to five, since what their sources send while others are in their way counts as what they want.
 const OVERLOAD: f64 = 1.1;
 /// The most of a link that is held back for that: limiters stay within a percent of where they belong.
 const MOST_DRAIN: f64 = 0.003;

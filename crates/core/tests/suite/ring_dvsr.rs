@@ -192,6 +192,19 @@ fn queues_drain_though_limited_flows_fill_their_link() {
     assert!(outcome.waiting.iter().all(|waiting| *waiting < 8_000), "{:?}", outcome.waiting);
 }
 
+#[test]
+fn while_a_queue_drains_limiters_make_one_step_and_do_not_follow_its_packets() {
+    let setup = Setup::new(10, vec![all(1, 5), all(2, 5), all(3, 5), all(4, 5)]);
+    let (from, until) = (Time::ZERO + setup.interval.times(5), Time::ZERO + setup.interval.times(100));
+    let outcome = setup.run(until);
+    let short = outcome.waiting[3];
+    assert!(short > 4_000, "it still drains: {:?}", outcome.waiting);
+    for (flow, limits) in outcome.limits.iter().enumerate() {
+        let steps: Vec<f64> = limits.steps.iter().filter(|step| step.0 >= from).map(|step| step.1 / C).collect();
+        assert!(steps.len() <= 1, "flow {flow}: {steps:?}");
+    }
+}
+
 /// Rings at random, of flows that want all or part.
 fn random(seed: u64, most: u64) -> Setup {
     let mut rng = Rng::new(seed);

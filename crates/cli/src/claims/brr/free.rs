@@ -2,10 +2,11 @@
 //! claims with others (scenarios/brr/sensitivity.toml and sensitivity-delay.toml).
 
 use super::metrics::{BELOW, DIFFERENCE, MBYTE, POLICY, THROUGHPUT};
+use super::modes::Modes;
 use crate::claims::Bench;
 use crate::claims::evidence::{Calibration, Cell, Evidence};
-use crate::claims::finding::Curve;
-use crate::claims::variation::{Free, tables};
+use crate::claims::finding::{Curve, faults, least, most};
+use crate::claims::variation::{Constant, Free, NOT_SO, Variation, tables};
 
 const FILES: &str = "[3MB, 3.2MB, 2.8MB, 3.1MB, 2.9MB, 3.3MB, 2.7MB]";
 const WEB: [Free; 5] = [
@@ -32,6 +33,75 @@ const LOAD: [Free; 2] = [
 ];
 /// Column of what [`delayed`] gives: the claim's ratio.
 pub(super) const RATIO: usize = 2;
+
+/// Workers and their fetches in all.
+const FETCHES: &str = "[[1, 2], [2, 4], [4, 8], [12, 24]]";
+const MODES: Variation = Variation {
+    figure: "brr.fig05",
+    // With five fetches each a mode of one link takes more than the figure's 150 s.
+    at: &[("sweep.0.values", FETCHES), ("seeds", "[1, 2, 3]"), ("duration", "300s")],
+    constants: &[
+        Constant {
+            what: "fetches of each worker, of 1, 2, 4 and 12; the paper does not tell",
+            settings: &["sweep.0.values"],
+            values: &[FETCHES, "[[1, 5], [2, 10], [4, 20], [12, 60]]"],
+            names: &["two", "five"],
+        },
+        Constant {
+            what: "sizes of the files; the paper does not tell",
+            settings: &["flow.web.files"],
+            values: &[
+                r#"["3MB", "3.2MB", "2.8MB", "3.1MB", "2.9MB", "3.3MB", "2.7MB"]"#,
+                r#"["3MB"]"#,
+                r#"["100kB", "6MB", "300kB", "1MB", "3MB", "8MB"]"#,
+            ],
+            names: &["2.7 to 3.3 MB", "3 MB", "100 kB to 8 MB"],
+        },
+        Constant {
+            what: "window offered: 22, 12 or 45 segments",
+            settings: &["defaults.tcp.receive_buffer", "defaults.tcp.receive_buffer_maximum"],
+            values: &["32120B", "17520B", "65535B"],
+            names: &[],
+        },
+        Constant {
+            what: "how much hosts shift a packet, drawn up to",
+            settings: &["processing"],
+            values: &["50us", "10us", "200us"],
+            names: &[],
+        },
+        Constant {
+            what: "least time before a timeout; Linux has 200 ms",
+            settings: &["defaults.tcp.rto_minimum"],
+            values: &["200ms", "1s"],
+            names: &[],
+        },
+    ],
+};
+
+/// Those that are not figures of their own.
+#[cfg(test)]
+pub(crate) const VARIATIONS: &[Variation] = &[MODES];
+
+/// Of Figure 5, with one, two, four and twelve fetches at once.
+pub(crate) fn modes(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
+    let columns = [
+        "one fetch: turns over the others",
+        "bursts with four fetches, MB/s",
+        "bursts over turns, least from four on",
+        "greatest",
+        "modes of one link, least MB/s",
+        "greatest, MB/s",
+        NOT_SO,
+    ];
+    MODES.tables(bench, &columns, |run| {
+        let found = Modes::of(run)?;
+        let low = least(&found.one_link.iter().map(|(_, low, _)| *low).collect::<Vec<_>>());
+        let high = most(&found.one_link.iter().map(|(.., high)| *high).collect::<Vec<_>>());
+        let count = faults(|finding| found.judge(finding)) as f64;
+        let cells = [found.gain, found.rise[2], found.of_turns.0, found.of_turns.1, low, high, count];
+        Ok(cells.map(Cell::exact).to_vec())
+    })
+}
 
 /// Order and load of twelve workers.
 pub(super) fn order_and_load(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {

@@ -3,23 +3,23 @@
 //! What the paper says in words is held to the figures' curves: orders with a margin for what seeds leave open, shares
 //! with the tolerance that stands beside them here.
 
-mod free;
+pub(crate) mod free;
 mod metrics;
+mod modes;
+
+pub(crate) use modes::modes_throughput;
 
 use super::bench::FigureRun;
 use super::evidence::Evidence;
 use super::finding::{Curve, Finding, least, most};
 use super::{Answer, Bench};
-use metrics::{BELOW, DIFFERENCE, MBYTE, POLICY, THROUGHPUT};
+use metrics::{BELOW, DIFFERENCE, MBYTE, PARALLEL, POLICY, THROUGHPUT};
 use serde_json::Value;
 
 const MOST: &str = "max(link.eth*.packets) / sum(link.eth*.packets)";
-const PARALLEL: &str = "flow.web.parallel";
 const DELAY: &str = "link.eth0.delay";
 /// What the paper's kernel counted time in.
 const TICK: &str = ",tick=4ms";
-/// What one link of 10 Mbit/s carries: 1460 of the 1538 bytes that a full frame takes.
-const ONE: f64 = 1.25 * 1460.0 / 1538.0;
 
 /// Thresholds of figures 2 to 4, ms.
 const THRESHOLDS: [u32; 6] = [4, 8, 12, 16, 20, 24];
@@ -109,77 +109,6 @@ pub(crate) fn threshold(bench: &mut Bench) -> anyhow::Result<Answer> {
         percent(&found.orders)
     ));
     Ok(Answer { measured: vec![table], sensitivity, ..answer })
-}
-
-/// Throughputs of Figure 5 in MB/s.
-struct Modes {
-    /// By mode that keeps to one link: the least and the greatest over the numbers of fetches.
-    one_link: Vec<(&'static str, f64, f64)>,
-    /// Turns with one fetch, over the best of the others.
-    gain: f64,
-    /// Burst round robin with 1, 2 and 4 fetches.
-    rise: [f64; 3],
-    /// Its most with any number.
-    highest: f64,
-    /// From four fetches on, over turns: the least and the greatest.
-    of_turns: (f64, f64),
-}
-
-impl Modes {
-    /// What of the paper's words is not so.
-    fn judge(&self, finding: &mut Finding) {
-        for (mode, low, high) in &self.one_link {
-            // The start of a connection and the end of the last one are in it.
-            finding.check(*low > 0.95 * ONE && *high < 1.02 * ONE, || format!("{mode}: {low:.2} to {high:.2} MB/s"));
-        }
-        finding
-            .check((self.gain / 4.0 - 1.0).abs() < 0.1, || format!("one fetch gains {:.2} times by turns", self.gain));
-        let [one, two, four] = self.rise;
-        finding.check(one < two && two < four, || "burst round robin does not rise to four fetches".to_owned());
-        // Files of somewhat different sizes end apart, and then a link is idle: what `just under` leaves room for.
-        let (low, high) = self.of_turns;
-        finding.check(low > 0.85 && high < 1.01, || {
-            format!("from four fetches on burst round robin has {low:.2} to {high:.2} of turns")
-        });
-        finding.check(four > 0.95 * self.highest, || {
-            format!("its peak is not at four: {four:.2} there, {:.2} MB/s at most", self.highest)
-        });
-    }
-}
-
-/// Figure 5: modes over the number of fetches.
-pub(crate) fn modes_throughput(bench: &mut Bench) -> anyhow::Result<Answer> {
-    let run = bench.figure("brr.fig05")?;
-    let curve = Curve::of(&run, THROUGHPUT)?;
-    let all = |mode: &str| curve.at(&[(POLICY, mode)]).into_iter().map(|rate| rate * MBYTE).collect::<Vec<f64>>();
-    let one_link =
-        ["active-backup", "balance-xor", "broadcast"].map(|mode| (mode, least(&all(mode)), most(&all(mode))));
-    let (turns, brr) = (all("balance-rr"), all("brr:12ms"));
-    let alone = |mode: &str| curve.one(&[(POLICY, mode), (PARALLEL, "1")]) * MBYTE;
-    let others = ["active-backup", "balance-xor", "broadcast", "brr:12ms"].map(alone);
-    let from_four: Vec<f64> = turns.iter().zip(&brr).skip(2).map(|(turns, brr)| brr / turns).collect();
-    let found = Modes {
-        one_link: one_link.to_vec(),
-        gain: turns[0] / most(&others),
-        rise: [brr[0], brr[1], curve.one(&[(POLICY, "brr:12ms"), (PARALLEL, "4")]) * MBYTE],
-        highest: most(&brr),
-        of_turns: (least(&from_four), most(&from_four)),
-    };
-    let mut finding = Finding::default();
-    found.judge(&mut finding);
-    Ok(finding.answer(format!(
-        "brr.fig05, 1 to 20 fetches, {} seeds: turns {:.2} to {:.2} MB/s, {:.2} times the others with one fetch; burst round \
-         robin {:.2}, {:.2}, {:.2} with 1, 2, 4 fetches, then {:.0} to {:.0} % of turns; the others one link's {ONE:.2}",
-        run.file.seeds().len(),
-        least(&turns),
-        most(&turns),
-        found.gain,
-        found.rise[0],
-        found.rise[1],
-        found.rise[2],
-        100.0 * found.of_turns.0,
-        100.0 * found.of_turns.1
-    )))
 }
 
 /// How the links share the packets in Figures 6 to 8: largest less smallest share, or the largest.
@@ -356,37 +285,6 @@ mod tests {
         judge(&mut finding);
         let answer = finding.answer(String::new());
         if answer.holds { 0 } else { answer.reason.matches("; ").count() + 1 }
-    }
-
-    fn modes() -> Modes {
-        Modes {
-            one_link: vec![("broadcast", 0.951 * ONE, 1.019 * ONE)],
-            gain: 3.61,
-            rise: [1.19, 1.191, 4.3],
-            highest: 4.5,
-            of_turns: (0.851, 1.009),
-        }
-    }
-
-    #[test]
-    fn each_mode_is_within_its_margin_or_the_claim_does_not_hold() {
-        assert_eq!(count(|finding| modes().judge(finding)), 0);
-        let changes: [fn(&mut Modes); 9] = [
-            |found| found.one_link[0].1 = 0.949 * ONE,
-            |found| found.one_link[0].2 = 1.021 * ONE,
-            |found| found.gain = 3.59,
-            |found| found.gain = 4.41,
-            |found| found.rise[1] = 1.189,
-            |found| found.highest = 4.53,
-            |found| found.of_turns.0 = 0.849,
-            |found| found.of_turns.1 = 1.011,
-            |found| found.gain = f64::NAN,
-        ];
-        for (n, change) in changes.into_iter().enumerate() {
-            let mut found = modes();
-            change(&mut found);
-            assert_eq!(count(|finding| found.judge(finding)), 1, "change {n}");
-        }
     }
 
     fn shares() -> Load {

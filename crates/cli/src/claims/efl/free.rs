@@ -1,7 +1,10 @@
 //! The constants of the EFL-MP paper's experiments that it does not tell, and what becomes of its claims with others.
 
 use super::background::{Settling, takes_what_is_left};
-use super::{GBIT, GOODPUT, IDEAL, LAH, LARR, MTCP, PROPOSED, RATE, at, gap, suffers};
+use super::{
+    CONVENTIONAL, DELAY, GBIT, GOODPUT, IDEAL, LAH, LARR, LOSS, MICRO, MTCP, PROPOSED, RATE, at, gap, in_order,
+    no_later, suffers,
+};
 use crate::claims::Bench;
 use crate::claims::answer::relative;
 use crate::claims::bench::FigureRun;
@@ -33,6 +36,12 @@ const ACK_SIZE: Constant = Constant {
     values: &["64B", "192B"],
     names: &[],
 };
+const TIMEOUT: Constant = Constant {
+    what: "least time before a timeout; the paper does not tell",
+    settings: &["reliable.flow.timeout_min"],
+    values: &["1ms", "200us", "5ms"],
+    names: &[],
+};
 const SCHEMES: &str = r#"[["ideal", "published", 40], ["mtcp", "published", 400], ["efl-mp", "published", 40], ["lah", "published", 40], ["larr", "published", 40]]"#;
 /// The same with other reorder buffers of MTCP.
 const SCHEMES_40: &str = r#"[["ideal", "published", 40], ["mtcp", "published", 40], ["efl-mp", "published", 40], ["lah", "published", 40], ["larr", "published", 40]]"#;
@@ -54,6 +63,30 @@ const DELAYED: Variation = Variation {
     figure: "efl.fig11",
     at: &[("sweep.0.values", SCHEMES), ("link.middle3.delay", "8us"), ("duration", "20ms")],
     constants: &[LAW, ACK_PACKETS, ACK_DELAY, ACK_SIZE, MTCP_BUFFERS],
+};
+/// The schemes of Figure 12, with MTCP's reorder buffers.
+const LOSSY_SCHEMES: &str =
+    r#"[["mtcp", "published", 400], ["efl-mp", "published", 40], ["efl-mp", "timer", 40], ["larr", "published", 40]]"#;
+const LOSSY_SCHEMES_40: &str =
+    r#"[["mtcp", "published", 40], ["efl-mp", "published", 40], ["efl-mp", "timer", 40], ["larr", "published", 40]]"#;
+const LOSSY_SCHEMES_100: &str =
+    r#"[["mtcp", "published", 100], ["efl-mp", "published", 40], ["efl-mp", "timer", 40], ["larr", "published", 40]]"#;
+/// Losses from which on the claims have values.
+const LOSSES: [&str; 3] = ["0.0001", "0.001", "0.01"];
+const LOSSY: Variation = Variation {
+    figure: "efl.fig12",
+    at: &[("sweep.1.values", "[0.0001, 0.001, 0.01]"), ("seeds", "[1]")],
+    constants: &[
+        TIMEOUT,
+        LAW,
+        ACK_PACKETS,
+        ACK_DELAY,
+        Constant {
+            values: &[LOSSY_SCHEMES, LOSSY_SCHEMES_40, LOSSY_SCHEMES_100],
+            names: &["400", "40", "100"],
+            ..MTCP_BUFFERS
+        },
+    ],
 };
 const LINK_DELAY: Constant = Constant {
     what: "delay of each link; the paper does not tell, and has 5 us in its other experiments",
@@ -80,7 +113,7 @@ const STEPS: Variation =
 
 /// All of them.
 #[cfg(test)]
-pub(crate) const VARIATIONS: &[Variation] = &[BANDWIDTH, DELAYED, BACKGROUND, STEPS];
+pub(crate) const VARIATIONS: &[Variation] = &[BANDWIDTH, DELAYED, LOSSY, BACKGROUND, STEPS];
 
 fn exact(values: &[f64]) -> Vec<Cell> {
     values.iter().copied().map(Cell::exact).collect()
@@ -120,6 +153,59 @@ pub(crate) fn delays(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
             near(finding, lah, 10.0, 0.05);
         });
         Ok(exact(&[proposed, mtcp, lah, larr, faults as f64]))
+    })
+}
+
+/// Of Figure 12 at the losses from 0.01 % on.
+pub(crate) fn loss_throughput(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
+    let columns = [
+        "0.1 %: proposed over conventional",
+        "0.01 %: proposed, Gbit/s",
+        "1 %: LARR, Gbit/s",
+        "MTCP, Gbit/s",
+        "proposed, Gbit/s",
+        "conventional, Gbit/s",
+        NOT_SO,
+    ];
+    LOSSY.tables(bench, &columns, |run| {
+        let curve = Curve::of(run, GOODPUT)?;
+        let of = |scheme: &[(&str, &str)], loss: &str| curve.one(&at(scheme, LOSS, loss)) * GBIT;
+        let all = |loss| [of(&LARR, loss), of(&MTCP, loss), of(&PROPOSED, loss), of(&CONVENTIONAL, loss)];
+        let (ratio, proposed) = (of(&PROPOSED, "0.001") / of(&CONVENTIONAL, "0.001"), of(&PROPOSED, "0.0001"));
+        let faults = faults(|finding| {
+            for loss in LOSSES {
+                finding.check(in_order(all(loss)), || loss.to_owned());
+            }
+            near(finding, ratio, 8.0, 0.3);
+            near(finding, proposed, 24.0, 0.3);
+        });
+        let [larr, mtcp, ours, timer] = all("0.01");
+        Ok(exact(&[ratio, proposed, larr, mtcp, ours, timer, faults as f64]))
+    })
+}
+
+/// Of Figure 13 at the losses from 0.01 % on.
+pub(crate) fn loss_latency(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
+    let columns = [
+        "1 %: proposed, us",
+        "conventional, us",
+        "conventional over proposed, least from 0.01 % on",
+        "greatest",
+        NOT_SO,
+    ];
+    LOSSY.tables(bench, &columns, |run| {
+        let curve = Curve::of(run, DELAY)?;
+        let of = |scheme: &[(&str, &str)], loss: &str| curve.one(&at(scheme, LOSS, loss)) * MICRO;
+        let ratios = LOSSES.map(|loss| of(&CONVENTIONAL, loss) / of(&PROPOSED, loss));
+        let (proposed, timer) = (of(&PROPOSED, "0.01"), of(&CONVENTIONAL, "0.01"));
+        let faults = faults(|finding| {
+            for loss in LOSSES {
+                finding.check(no_later(of(&PROPOSED, loss), of(&CONVENTIONAL, loss)), || loss.to_owned());
+            }
+            near(finding, proposed, 200.0, 0.5);
+            near(finding, least(&ratios), 100.0, 0.5);
+        });
+        Ok(exact(&[proposed, timer, least(&ratios), most(&ratios), faults as f64]))
     })
 }
 

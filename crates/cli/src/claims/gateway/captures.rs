@@ -27,7 +27,7 @@ const MIX: &str = "gwmix-96.pcap.xz";
 /// Packets of the mix, and of its first half.
 const PACKETS: usize = 517_608;
 const HALF: usize = PACKETS / 2;
-const HALVES: [&str; 2] = ["dec", "fixwest"];
+pub(super) const HALVES: [&str; 2] = ["dec", "fixwest"];
 
 /// All packets of the mix with the half that they belong to.
 fn read(bench: &Bench, mut each: impl FnMut(usize, &Captured<'_>)) -> anyhow::Result<()> {
@@ -47,35 +47,60 @@ fn read(bench: &Bench, mut each: impl FnMut(usize, &Captured<'_>)) -> anyhow::Re
     Ok(())
 }
 
-/// Flows of both halves, by these definitions under these timeouts, 0 at the gateway's lowest stable rate; collisions in so many
-/// chains, to which flows belong by `seed`.
+/// What of counting flows the paper does not tell.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counting {
+    /// Chains of the hash.
+    pub(super) chains: u32,
+    /// By which flows belong to chains.
+    pub(super) key: u64,
+    /// How long a packet may wait to be processed, from which the gateway's lowest stable rate follows.
+    pub(super) wait: Span,
+}
+
+impl Counting {
+    /// With what the gateway has by default.
+    pub(super) fn of(chains: u32, key: u64) -> Counting {
+        Counting { chains, key, wait: gateway::Config::default().wait }
+    }
+}
+
+/// Flows of both halves, by these definitions under these timeouts, 0 at the gateway's lowest stable rate; once for each of so many keys, from
+/// that of `counting` on.
 fn flows(
     bench: &Bench,
     definitions: &[&str],
     timeouts: &[u64],
-    (table_size, seed): (u32, u64),
-) -> anyhow::Result<[Vec<Row>; 2]> {
-    let gateway = gateway::Config::default();
+    counting: Counting,
+    keys: u64,
+) -> anyhow::Result<Vec<[Vec<Row>; 2]>> {
+    let gateway = gateway::Config { wait: counting.wait, ..gateway::Config::default() };
     let mut stable = [Stable::new(gateway.wait), Stable::new(gateway.wait)];
     read(bench, |half, packet| stable[half].packet(packet.time))?;
     let definitions = definitions.iter().map(|name| name.parse()).collect::<Result<Vec<Definition>, _>>()?;
-    let count = |stable: &Stable| {
+    let count = |stable: &Stable, key: u64| {
         let config = Config {
             definitions: definitions.clone(),
             timeouts: timeouts.iter().map(|timeout| Some(Span::from_secs(*timeout))).collect(),
             gateway: (gateway.clone(), stable.processing()),
-            table_size,
-            seed,
+            table_size: counting.chains,
+            seed: key,
             ..Config::default()
         };
         Flows::new(&config)
     };
-    let mut counted = [count(&stable[0])?, count(&stable[1])?];
-    read(bench, |half, packet| counted[half].packet(packet, &mut |_, _| {}))?;
-    Ok(counted.map(|mut flows| {
-        flows.finish(&mut |_, _| {});
-        flows.rows().collect()
-    }))
+    let mut counted = Vec::new();
+    for key in counting.key..counting.key + keys {
+        counted.push([count(&stable[0], key)?, count(&stable[1], key)?]);
+    }
+    read(bench, |half, packet| counted.iter_mut().for_each(|counted| counted[half].packet(packet, &mut |_, _| {})))?;
+    let finished = counted.into_iter().map(|halves| {
+        halves.map(|mut flows| {
+            flows.finish(&mut |_, _| {});
+            flows.rows().collect()
+        })
+    });
+    Ok(finished.collect())
 }
 
 fn most(rows: &[Row]) -> Vec<u64> {
@@ -94,33 +119,50 @@ fn with(answer: Answer, ours: Map<String, Value>) -> Answer {
 const INSTEAD: &str = "The values are of other traffic than the paper's: the first and the second 258,804 packets of a mix of captures stand for its two traces";
 
 /// What Table 2.2 says of timeouts that get shorter: fewer flows at once, more flow operations, fewer collisions.
-fn shorter(finding: &mut Finding, name: &str, most: &[u64], halved: &[u64], collisions: &[u64]) {
+pub(super) fn shorter(finding: &mut Finding, name: &str, most: &[u64], halved: &[u64], collisions: &[u64]) {
     let falls = |numbers: &[u64]| numbers.windows(2).all(|pair| pair[0] > pair[1]);
     finding.check(falls(most), || format!("{name}: at most {} flows", list(most)));
     finding.check(halved.windows(2).all(|pair| pair[0] < pair[1]), || format!("{name}: {} operations", list(halved)));
     finding.check(falls(collisions), || format!("{name}: {} collisions", list(collisions)));
 }
 
+/// Chains of the hash where the paper does not tell them.
+pub(super) const TABLE: u32 = 65_536;
+
+/// Table 2.2 of a half, by timeout.
+pub(super) struct ByTimeout {
+    pub(super) most: Vec<u64>,
+    /// Flow operations, halved.
+    pub(super) halved: Vec<u64>,
+    pub(super) collisions: Vec<u64>,
+}
+
+/// Table 2.2 of both halves.
+pub(super) fn by_timeout(bench: &Bench, counting: Counting) -> anyhow::Result<[ByTimeout; 2]> {
+    let halves = flows(bench, &["pair"], &[10, 5, 1, 0], counting, 1)?.pop().context("no key")?;
+    Ok(halves.map(|rows| ByTimeout {
+        most: most(&rows),
+        halved: rows.iter().map(|row| (row.counts.created + row.counts.expired) / 2).collect(),
+        collisions: rows.iter().map(|row| row.counts.collisions).collect(),
+    }))
+}
+
 /// Table 2.2, Figure 2.3.
 pub(crate) fn timeouts(bench: &mut Bench) -> anyhow::Result<Answer> {
-    let halves = flows(bench, &["pair"], &[10, 5, 1, 0], (65_536, 1))?;
     let (mut finding, mut ours, mut told) = (Finding::default(), Map::new(), Vec::new());
-    for (name, rows) in HALVES.iter().zip(&halves) {
-        let most = most(rows);
-        let halved: Vec<u64> = rows.iter().map(|row| (row.counts.created + row.counts.expired) / 2).collect();
-        let collisions: Vec<u64> = rows.iter().map(|row| row.counts.collisions).collect();
-        shorter(&mut finding, name, &most, &halved, &collisions);
-        told.push(list(&collisions));
-        ours.insert(format!("{name}_timeout_10_5_1_0_max_flows"), json!(most));
-        ours.insert(format!("{name}_flow_operations_halved"), json!(halved));
+    for (name, found) in HALVES.iter().zip(&by_timeout(bench, Counting::of(TABLE, 1))?) {
+        shorter(&mut finding, name, &found.most, &found.halved, &found.collisions);
+        told.push(list(&found.collisions));
+        ours.insert(format!("{name}_timeout_10_5_1_0_max_flows"), json!(found.most));
+        ours.insert(format!("{name}_flow_operations_halved"), json!(found.halved));
     }
     let told = format!("{INSTEAD}. Collisions in 65,536 chains, 10, 5, 1 and 0 s: {}", told.join(" and "));
     Ok(with(finding.answer(told), ours))
 }
 
 /// Keys of the hash over which collisions are averaged, and chains: with the 65,536 of the other claims there are so few that chance decides.
-const KEYS: u64 = 8;
-const CHAINS: u32 = 1024;
+pub(super) const KEYS: u64 = 8;
+pub(super) const CHAINS: u32 = 1024;
 
 /// Whether finer definitions have more. Sources and destinations are parts of pairs, but neither is part of the other.
 fn is_finer([source, destination, pair, five]: [u64; 4]) -> bool {
@@ -128,25 +170,41 @@ fn is_finer([source, destination, pair, five]: [u64; 4]) -> bool {
     least <= pair && pair <= five && least < five
 }
 
-/// Table 2.3, Figure 2.4.
-pub(crate) fn aggregation(bench: &mut Bench) -> anyhow::Result<Answer> {
-    let (mut most_of, mut collisions) = ([const { Vec::new() }; 2], [[0; 4]; 2]);
-    for seed in 1..=KEYS {
-        let halves = flows(bench, &["source", "destination", "pair", "five-tuple"], &[0], (CHAINS, seed))?;
-        for (half, rows) in halves.iter().enumerate() {
-            most_of[half] = most(rows);
-            collisions[half].iter_mut().zip(rows).for_each(|(sum, row)| *sum += row.counts.collisions);
+/// Table 2.3 of a half, by definition: source, destination, pair, five-tuple.
+#[derive(Clone, Copy, Default)]
+pub(super) struct ByDefinition {
+    pub(super) most: [u64; 4],
+    /// Their mean over keys of the hash.
+    pub(super) collisions: [u64; 4],
+}
+
+/// Table 2.3 of both halves, collisions over so many keys from one on.
+pub(super) fn by_definition(bench: &Bench, counting: Counting, keys: u64) -> anyhow::Result<[ByDefinition; 2]> {
+    let definitions = ["source", "destination", "pair", "five-tuple"];
+    let mut found = [ByDefinition::default(); 2];
+    for halves in &flows(bench, &definitions, &[0], counting, keys)? {
+        for (found, rows) in found.iter_mut().zip(halves) {
+            found.most = <[u64; 4]>::try_from(most(rows)).ok().context("four definitions")?;
+            found.collisions.iter_mut().zip(rows).for_each(|(sum, row)| *sum += row.counts.collisions);
         }
     }
+    Ok(found.map(|found| ByDefinition { collisions: found.collisions.map(|sum| sum / keys), ..found }))
+}
+
+/// What Table 2.3 says of a half.
+pub(super) fn coarser(finding: &mut Finding, name: &str, found: &ByDefinition) {
+    for (what, numbers) in [("flows", found.most), ("collisions", found.collisions)] {
+        finding.check(is_finer(numbers), || format!("{name}: {what} {}", list(&numbers)));
+    }
+}
+
+/// Table 2.3, Figure 2.4.
+pub(crate) fn aggregation(bench: &mut Bench) -> anyhow::Result<Answer> {
     let (mut finding, mut ours, mut told) = (Finding::default(), Map::new(), Vec::new());
-    for ((name, most), collisions) in HALVES.iter().zip(&most_of).zip(&collisions) {
-        let collisions = collisions.map(|sum| sum / KEYS);
-        for (what, numbers) in [("flows", &most[..]), ("collisions", &collisions)] {
-            let &[source, destination, pair, five] = numbers else { anyhow::bail!("four definitions") };
-            finding.check(is_finer([source, destination, pair, five]), || format!("{name}: {what} {}", list(numbers)));
-        }
-        told.push(list(&collisions));
-        ours.insert(format!("{name}_max_flows_f3_f2_f1_f0"), json!(most));
+    for (name, found) in HALVES.iter().zip(&by_definition(bench, Counting::of(CHAINS, 1), KEYS)?) {
+        coarser(&mut finding, name, found);
+        told.push(list(&found.collisions));
+        ours.insert(format!("{name}_max_flows_f3_f2_f1_f0"), json!(found.most));
     }
     let told = format!(
         "{INSTEAD}. Collisions in {CHAINS} chains, the mean of {KEYS} keys of the hash: {}",
@@ -164,7 +222,7 @@ fn is_mixed_alike(name: &str, [tcp, udp, other]: [f64; 3]) -> bool {
 pub(crate) fn mix(bench: &mut Bench) -> anyhow::Result<Answer> {
     let mut infos = [Info::default(), Info::default()];
     read(bench, |half, packet| infos[half].packet(packet))?;
-    let (mut finding, mut ours) = (Finding::default(), Map::new());
+    let (mut finding, mut ours, mut others) = (Finding::default(), Map::new(), Vec::new());
     for (name, info) in HALVES.iter().zip(&infos) {
         let of = |wanted: u8| {
             let volume = info.protocols().find(|(number, _)| *number == wanted);
@@ -181,10 +239,12 @@ pub(crate) fn mix(bench: &mut Bench) -> anyhow::Result<Answer> {
                 100.0 * other
             )
         });
+        others.push(format!("{:.1}", 100.0 * (1.0 - tcp)));
         ours.insert(format!("{name}_tcp_udp_other"), json!(shares));
     }
     let told = format!(
-        "{INSTEAD}. A fifth and more of the packets are not TCP's in either; the paper calls FIXWEST's shares not representative"
+        "{INSTEAD}. {} % of the packets are not TCP's; the paper calls FIXWEST's shares not representative",
+        others.join(" and ")
     );
     Ok(with(finding.answer(told), ours))
 }
@@ -278,6 +338,13 @@ mod tests {
     fn finer_definitions_have_no_less_and_the_finest_has_more() {
         assert!(is_finer([5, 4, 5, 6]) && is_finer([4, 5, 6, 6]));
         assert!(![[5, 4, 4, 6], [4, 5, 4, 6], [4, 4, 6, 5], [5, 4, 5, 5], [4, 5, 5, 5]].into_iter().any(is_finer));
+    }
+
+    #[test]
+    fn flows_and_collisions_of_a_half_are_judged_each() {
+        let count = |most, collisions| faults(|finding| coarser(finding, "dec", &ByDefinition { most, collisions }));
+        let (finer, level) = ([5, 4, 5, 6], [5, 4, 5, 5]);
+        assert_eq!([count(finer, finer), count(level, finer), count(finer, level), count(level, level)], [0, 1, 1, 2]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub(crate) mod buffers;
 pub(crate) mod captures;
+pub(crate) mod captures_free;
 mod free;
 pub(crate) mod orders;
 mod points;

@@ -1,5 +1,6 @@
 //! The constants of the rings paper's experiments that it does not tell, and what becomes of its claims with others.
 
+use super::rpr::AtATrickle;
 use super::simulated::{FAIR, LINK, PARKING, REUSE, off, spatial_reuse};
 use super::unbalanced::worst;
 use crate::claims::Bench;
@@ -77,6 +78,37 @@ const PARALLEL: [Variation; 4] = [
     short!("rings.fig19", "rpr-am", AM),
     short!("rings.fig19", "rpr-cm", CM),
 ];
+/// One seed of Figure 10 where 5 Mbit/s are sent downstream, as in Figure 9(a).
+const SWINGS: Variation = Variation {
+    figure: "rings.fig10",
+    at: &[("seeds", "[1]"), ("sweep.0.values", r#"["rpr-am"]"#), ("sweep.1.values", r#"["5Mbit"]"#)],
+    constants: &[
+        Constant {
+            what: "settings of RPR's aggressive mode; the paper does not tell rampcoef, LPCOEF and AGECOEF, 802.17's defaults and Figure 10's rampcoef of 512 are used; the model knows rampcoef alone",
+            settings: &["sweep.0.values"],
+            values: &[
+                r#"["rpr-am"]"#,
+                r#"["rpr-am:ramp_up_coef=16"]"#,
+                r#"["rpr-am:ramp_up_coef=256"]"#,
+                r#"["rpr-am:ramp_up_coef=512"]"#,
+                r#"["rpr-am:lp_coef=16"]"#,
+                r#"["rpr-am:lp_coef=512"]"#,
+                r#"["rpr-am:age_coef=1"]"#,
+            ],
+            names: &[
+                "rpr-am",
+                "rpr-am:ramp_up_coef=16",
+                "rpr-am:ramp_up_coef=256",
+                "rpr-am:ramp_up_coef=512",
+                "rpr-am:lp_coef=16",
+                "rpr-am:lp_coef=512",
+                "rpr-am:age_coef=1",
+            ],
+        },
+        WAITS,
+        Constant { values: &["off", "100ppm", "1000ppm"], ..CLOCKS },
+    ],
+};
 const UNLIKE: Variation = Variation {
     figure: "rings.unbalanced-sweep",
     at: &[("sweep.0.values", r#"[["622Mbit", "100Mbit"], ["622Mbit", "308Mbit"]]"#)],
@@ -103,6 +135,7 @@ pub(crate) const VARIATIONS: &[Variation] = &[
     PARALLEL[1],
     PARALLEL[2],
     PARALLEL[3],
+    SWINGS,
     UNLIKE,
 ];
 
@@ -191,6 +224,24 @@ pub(crate) fn parallel_parking_lot(bench: &mut Bench) -> anyhow::Result<Vec<Evid
         })?);
     }
     Ok(found)
+}
+
+/// Of Figure 9(a): the cycle beside 5 Mbit/s downstream.
+pub(crate) fn am_oscillation(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
+    let columns = [
+        "lowest rate, Mbit/s",
+        "mean rate, Mbit/s",
+        "mean rate by the model, Mbit/s",
+        "highest rate, Mbit/s",
+        "period, ms",
+        "period by the model, ms",
+        NOT_SO,
+    ];
+    SWINGS.tables(bench, &columns, |run| {
+        let found = AtATrickle::of(run)?;
+        let (mean, period) = found.model;
+        Ok(exact(&[found.least, found.mean, mean, found.most, found.period, period, found.faults as f64]))
+    })
 }
 
 /// Of the unbalanced cases: two of the rates.

@@ -7,6 +7,7 @@ use crate::claims::evidence::{Cell, Evidence};
 use crate::claims::finding::{Curve, Finding, least, most};
 use crate::claims::variation::{NOT_SO, hangs_on};
 use crate::claims::{Answer, Bench};
+use anyhow::Context;
 use fairspan_core::ring::NodeId;
 use fairspan_core::ring::problem::Problem;
 use fairspan_core::ring::rias;
@@ -200,6 +201,41 @@ pub(crate) fn am_oscillation(bench: &mut Bench) -> anyhow::Result<Answer> {
         100.0 * most(&loads),
         periods.join(" and ")
     )))
+}
+
+/// What becomes of the upstream flow of Figure 10 beside 5 Mbit/s under a setting of the aggressive mode, in Mbit/s and ms.
+pub(super) struct AtATrickle {
+    pub(super) least: f64,
+    pub(super) mean: f64,
+    pub(super) most: f64,
+    pub(super) period: f64,
+    /// The model's mean and period for this rampcoef; it knows no other setting.
+    pub(super) model: (f64, f64),
+    /// How much of the claim is not so.
+    pub(super) faults: usize,
+}
+
+impl AtATrickle {
+    /// Of a run of this setting alone.
+    pub(super) fn of(run: &FigureRun) -> anyhow::Result<AtATrickle> {
+        let mut parameters = run.batch.finished.iter().flat_map(|finished| &finished.parameters);
+        let algorithm = parameters.find(|(name, _)| name == ALGORITHM).context("no algorithm")?.1.trim_matches('"');
+        let ramp = algorithm.split_once("ramp_up_coef=").map_or(Ok(RAMPS[0].1), |(_, value)| value.parse())?;
+        let of = |name: &str| Ok(Curve::of(run, &format!("ring.ring.{name}"))?.one(&[(ALGORITHM, algorithm)]));
+        let load: anyhow::Result<f64> = of("link.2.control_load");
+        let cycle = aggressive(5e6, ramp).cycle();
+        let timed = Aggressive { control: load? * LINK, ..aggressive(5e6, ramp) }.cycle();
+        let mut finding = Finding::default();
+        compare(run, &mut finding, (algorithm, "1-3"), &cycle, &timed, 0.02)?;
+        Ok(AtATrickle {
+            least: of("limit.1-3.min")? / 1e6,
+            mean: of("limit.1-3.mean")? / 1e6,
+            most: of("limit.1-3.max")? / 1e6,
+            period: periods(run, algorithm, "1-3", &cycle) * 1e3,
+            model: (cycle.mean() / 1e6, timed.rates.len() as f64 * INTERVAL * 1e3),
+            faults: finding.count(),
+        })
+    }
 }
 
 /// The swing of the last flow's limiter beside a trickle of 5 Mbit/s, by the setting, against Proposition 3's.
