@@ -21,13 +21,13 @@
 //! but for tests of a channel by what was lost there.
 
 use super::Bond;
-use super::channel::{bit, each};
+use super::channel::{Channel, bit, each};
 use super::class::ClassMode;
 use super::classed::{Another, ClassReport, places};
 use super::express::{Haste, is_acknowledgement};
 use super::frame::Transmit;
 use super::keep::About;
-use super::lines::{LEAST_QUEUE, UNPACED};
+use super::lines::UNPACED;
 use super::number::Numbers;
 use super::queue::{self, Queued};
 use crate::ip::Header;
@@ -88,8 +88,7 @@ impl<P: Packet> Bond<P> {
         };
         let fastest = |set: u64| each(set).filter_map(|c| Some((takes(c)?, c))).min();
         let least = fastest(usable).map_or(Span::ZERO, |(takes, _)| takes);
-        let time = self.config.queue_time + self.repair_time();
-        let largest = self.largest_frame();
+        let waits = self.waits();
         let before = Time::from_nanos(now.as_nanos().saturating_sub(self.config.deadline.as_nanos()));
         for class in 0..self.classed.all.len() {
             let c = &mut self.classed.all[class];
@@ -112,10 +111,13 @@ impl<P: Packet> Bond<P> {
             let down = c.down;
             c.down = failed.then(|| down.unwrap_or(now));
             if !c.is_urgent() && c.has_queue() {
-                let bits = |channel| channels[channel].known_rate().map(Rate::as_bits_per_sec);
-                let sum = each(c.carriers).map(bits).try_fold(0u64, |sum, bits| Some(sum.saturating_add(bits?)));
-                let room = sum.map(|bits| Rate::from_bits_per_sec(bits).bytes_in(time).as_u64() as usize);
-                let room = room.map_or(UNPACED, |room| room.max(LEAST_QUEUE * largest));
+                let sum = |of: fn(&Channel) -> Option<Rate>| {
+                    let bits = |channel| of(&channels[channel]).map(Rate::as_bits_per_sec);
+                    let sum = each(c.carriers).map(bits).try_fold(0u64, |sum, bits| Some(sum.saturating_add(bits?)));
+                    sum.map(Rate::from_bits_per_sec)
+                };
+                let rates = sum(Channel::known_rate).zip(sum(|channel| channel.known_rate().max(channel.highest)));
+                let room = rates.map_or(UNPACED, |(present, highest)| waits.room(present, highest));
                 c.queue.set_bounds(Some(room), self.config.queue_bytes);
             }
             if down.is_some() {

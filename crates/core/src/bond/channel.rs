@@ -5,6 +5,7 @@ use super::event::ChannelStats;
 use super::frame::Handling;
 use super::reserve::Reserve;
 use super::revisit::Revisit;
+use super::room::Lately;
 use crate::flow::matching::Name;
 use crate::link::pacing::Pacer;
 use crate::path::delay::Reference;
@@ -27,6 +28,9 @@ pub(super) struct Channel {
     pub(super) pacer: Option<Pacer>,
     /// By which the room in the host queue was reckoned.
     pub(super) reckoned: Option<Rate>,
+    /// The highest of late, or the same where it is not sure.
+    pub(super) highest: Option<Rate>,
+    lately: Lately,
     /// Data may be sent on it.
     pub(super) usable: bool,
     /// When the last heartbeat went.
@@ -50,6 +54,8 @@ impl Channel {
             rate: config.rate,
             pacer: None,
             reckoned: None,
+            highest: None,
+            lately: Lately::default(),
             usable: false,
             heartbeat: now,
             high: 0,
@@ -72,6 +78,16 @@ impl Channel {
     /// Whether the channel carries no more than that.
     pub(super) fn is_sure_of_rate(&self) -> bool {
         self.rate.is_some() || self.path.control.as_ref().is_some_and(|control| !control.is_starting())
+    }
+
+    /// Reckons the room in the host queue by what is known at `now`.
+    pub(super) fn reckon(&mut self, now: Time) {
+        self.reckoned = self.known_rate();
+        self.highest = self.reckoned;
+        // What a start finds out is above and below.
+        if self.is_sure_of_rate() {
+            self.highest = self.lately.highest(now, self.reckoned);
+        }
     }
 
     /// Whether that is another rate than the one the host queue knows, by more than an eighth.

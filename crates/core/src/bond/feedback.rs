@@ -83,7 +83,7 @@ impl<P: Packet> Bond<P> {
         }
         self.settle_told(now, channel);
         if self.channels[channel].is_other_rate() {
-            self.refresh_queue();
+            self.refresh_queue(now);
             self.refresh_classes(now);
         }
         if mute && !self.channels[channel].path.signs.mute {

@@ -4,7 +4,7 @@ use super::Bond;
 use super::channel::{bit, each};
 use super::config::{ChannelConfig, ConfigError, Mode};
 use super::event::{ChannelReport, Event, Link, Reason};
-use super::lines::LEAST_QUEUE;
+use super::room::Waits;
 use super::share::{self, Member};
 use crate::packet::Packet;
 use crate::path::mtu::Pmtu;
@@ -119,7 +119,7 @@ impl<P: Packet> Bond<P> {
             control.on_path_rate(rate);
             self.channels[channel].follow_law(now);
             self.replan_reserve(now);
-            self.refresh_queue();
+            self.refresh_queue(now);
             self.refresh_classes(now);
         }
     }
@@ -209,7 +209,7 @@ impl<P: Packet> Bond<P> {
         }
         if self.number.resends() {
             self.replan_reserve(now);
-            self.refresh_queue();
+            self.refresh_queue(now);
             self.refresh_classes(now);
         }
     }
@@ -245,7 +245,7 @@ impl<P: Packet> Bond<P> {
             let c = &mut self.channels[*channel];
             c.set_rate(c.rate, quantum.as_u64() as usize);
         }
-        self.refresh_queue();
+        self.refresh_queue(now);
         self.refresh_classes(now);
         self.refresh_stripe(now, &members, went);
         self.refresh_policy(now, frame, went);
@@ -254,17 +254,22 @@ impl<P: Packet> Bond<P> {
     }
 
     /// Works out anew how much may wait for a channel.
-    pub(super) fn refresh_queue(&mut self) {
-        let largest = self.largest_frame();
-        let time = self.config.queue_time + self.repair_time();
+    pub(super) fn refresh_queue(&mut self, now: Time) {
+        let waits = self.waits();
         for channel in each(self.channels.usable) {
-            let c = &mut self.channels[channel];
-            c.reckoned = c.known_rate();
+            self.channels[channel].reckon(now);
         }
-        let rate = self.distribute.rate(&self.members(), |channel| self.channels[channel].reckoned);
-        let limit = rate.map(|rate| (rate.bytes_in(time).as_u64() as usize).max(LEAST_QUEUE * largest));
+        let members = self.members();
+        let present = self.distribute.rate(&members, |channel| self.channels[channel].reckoned);
+        let highest = self.distribute.rate(&members, |channel| self.channels[channel].highest);
+        let limit = present.zip(highest).map(|(present, highest)| waits.room(present, highest));
         self.ingress.set_limit(limit, self.config.queue_bytes);
-        self.ingress.sparse.set_rate(rate);
+        self.ingress.sparse.set_rate(present);
+    }
+
+    /// For what time there is room where packets wait.
+    pub(super) fn waits(&self) -> Waits {
+        Waits { queue: self.config.queue_time, repair: self.repair_time(), largest: self.largest_frame() }
     }
 
     /// Wire bytes of the largest frame of any channel.

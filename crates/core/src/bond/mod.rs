@@ -73,6 +73,7 @@ mod reliable;
 mod resequence;
 mod reserve;
 mod revisit;
+mod room;
 mod share;
 mod slight;
 mod slots;

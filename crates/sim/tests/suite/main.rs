@@ -11,6 +11,7 @@ mod bond_profiles;
 mod bond_rates;
 mod bond_reliable;
 mod bond_slight;
+mod bond_wavering;
 mod bond_world;
 mod brr_figures;
 mod common;
