@@ -3,7 +3,7 @@
 #
 #   scripts/dist.sh [FOLDER [PROFILE [TARGET]]]
 #
-# TARGET is one of rustc's; without it, it is this machine's. scripts/static.sh says which compilers another one needs.
+# TARGET is one of rustc's; without it, it is this machine's. scripts/architecture.sh says which compilers another one needs.
 #
 # The same bytes come out wherever the sources lie, whoever builds them, and when: the same compiler, linker and C compiler
 # given. scripts/reproduce.sh checks that. So no path of this machine is in them: the sources are below /fairspan, the

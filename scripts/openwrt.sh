@@ -2,18 +2,21 @@
 # Makes packages for routers with OpenWrt of the static program (scripts/static.sh, which is run where there is none), the service, and
 # what makes a configuration of UCI's settings.
 #
-#   scripts/openwrt.sh [ROUTER...]
+#   [FAIRSPAN_ARCHITECTURE=aarch64] scripts/openwrt.sh [ROUTER...]
 #
-# ROUTER is what the router calls its architecture (`opkg print-architecture`), this machine's name of it by default.
-# target/openwrt/fairspan_VERSION_ROUTER.ipk is what `opkg install` reads. It is installed and started in an empty folder with BusyBox
-# alone (tests/netns/openwrt-package.sh, for root).
+# ROUTER is what the router calls its architecture (`opkg print-architecture`): x86_64 by default, and aarch64_generic and aarch64_cortex-a53 for
+# aarch64. target/openwrt/fairspan_VERSION_ROUTER.ipk is what `opkg install` reads. It is installed and started in an empty folder with BusyBox
+# alone (tests/netns/openwrt-package.sh, for root). One for another architecture is unpacked, and an emulator runs its program.
 set -eu
 cd "$(dirname "$0")/.."
+. scripts/toolchain.sh
+. scripts/architecture.sh
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
 case ${FAIRSPAN_PROFILE:-release} in release) static=target/static ;; *) static=target/static-$FAIRSPAN_PROFILE ;; esac
-machine=$(uname -m)
-[ $# -gt 0 ] || set -- "$machine"
+if [ $# = 0 ]; then
+    case $machine in aarch64) set -- aarch64_generic aarch64_cortex-a53 ;; *) set -- "$machine" ;; esac
+fi
 umask 022
 [ -x "$static/$machine/fairspan" ] || scripts/static.sh
 work=$(mktemp -d)
@@ -68,6 +71,16 @@ END
         ./debian-binary ./data.tar.gz ./control.tar.gz | gzip -9n >"$package"
     stat -c '%n %s' "$package" | awk '{ printf "%s: %.1f MB\n", $1, $2 / 1e6 }'
 done
+if [ -n "$emulator" ]; then
+    got=$work/got
+    mkdir "$got"
+    tar -C "$work" -xzf "$package" ./data.tar.gz
+    tar -C "$got" -xzf "$work/data.tar.gz"
+    found=$(in_folder "$got" /usr/bin/fairspan --version)
+    [ "$found" = "fairspan $version" ] || { echo "openwrt: the program of $package says \`$found\`" >&2; exit 1; }
+    echo "openwrt: not installed: $(basename "$emulator") ran its program"
+    exit
+fi
 status=0
 FAIRSPAN_PACKAGE=$(pwd)/$package FAIRSPAN_PROGRAM=$(pwd)/$static/$machine/fairspan tests/netns/openwrt-package.sh || status=$?
 case $status in 0) ;; 77) echo 'openwrt: not installed, for the reason above' ;; *) exit $status ;; esac

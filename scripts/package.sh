@@ -1,27 +1,37 @@
 #!/bin/sh
-# Makes the Debian package of this machine's architecture: program, manual pages, completions, units, documents.
+# Makes the Debian package: program, manual pages, completions, units, documents.
 #
-#   scripts/package.sh [FOLDER [PROFILE]]     target/package by default, of the release
+#   [FAIRSPAN_ARCHITECTURE=aarch64] scripts/package.sh [FOLDER [PROFILE]]     target/package by default, of the release
+#
+# That of another architecture has the static program (scripts/static.sh, which is run where there is none), so it needs no libraries. What runs
+# here of such a program is run by an emulator.
 #
 # The same bytes come out for the same commit and compiler. It is looked at before it is shown: unpacked, its program is run, its pages are
 # read, and its units are verified where systemd-analyze is installed. Then its size is told.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/toolchain.sh
+. scripts/architecture.sh
 out=${1:-target/package}
 profile=${2:-release}
-for tool in dpkg-deb dpkg-shlibdeps objcopy gzip; do
+for tool in dpkg-deb dpkg-shlibdeps "${OBJCOPY:-objcopy}" gzip; do
     command -v $tool >/dev/null 2>&1 || { echo "package: $tool is missing (Debian packages dpkg, dpkg-dev, binutils, gzip)" >&2; exit 1; }
 done
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
-architecture=$(dpkg --print-architecture)
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
 export SOURCE_DATE_EPOCH
 umask 022
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-scripts/dist.sh "$work/dist" "$profile"
+if [ -n "$emulator" ]; then
+    case $profile in release) static=target/static/$machine ;; *) static=target/static-$profile/$machine ;; esac
+    if [ ! -x "$static/fairspan" ]; then FAIRSPAN_PROFILE=$profile scripts/static.sh; fi
+    mkdir "$work/dist"
+    cp "$static/fairspan" "$work/dist/fairspan"
+else
+    scripts/dist.sh "$work/dist" "$profile"
+fi
 root=$work/root
 put() { # mode, file, folder
     install -D -m "$1" "$2" "$root/$3/$(basename "$2")"
@@ -37,16 +47,17 @@ for example in docs/examples/*.toml; do put 644 "$example" usr/share/doc/fairspa
 install -d -m 700 "$root/etc/fairspan"
 
 program=$root/usr/bin/fairspan
-"$program" man --out "$root/usr/share/man/man1"
+runs() { ${emulator:+"$emulator"} "$@"; }
+runs "$program" man --out "$root/usr/share/man/man1"
 gzip -9n "$root"/usr/share/man/man1/*.1
 install -d "$root/usr/share/bash-completion/completions" "$root/usr/share/zsh/vendor-completions" "$root/usr/share/fish/vendor_completions.d"
-"$program" completions bash >"$root/usr/share/bash-completion/completions/fairspan"
-"$program" completions zsh >"$root/usr/share/zsh/vendor-completions/_fairspan"
-"$program" completions fish >"$root/usr/share/fish/vendor_completions.d/fairspan.fish"
+runs "$program" completions bash >"$root/usr/share/bash-completion/completions/fairspan"
+runs "$program" completions zsh >"$root/usr/share/zsh/vendor-completions/_fairspan"
+runs "$program" completions fish >"$root/usr/share/fish/vendor_completions.d/fairspan.fish"
 
 put 644 CHANGELOG.md usr/share/doc/fairspan
 # The licences of what is linked in ask to be passed on with their texts; of what the package has itself, Debian has one.
-scripts/licences.sh fairspan "$work/libraries"
+if [ -n "$emulator" ]; then cp "$static/LIBRARIES.txt" "$work/libraries"; else scripts/licences.sh fairspan "$work/libraries"; fi
 {
     printf 'Fairspan is by its contributors, and licensed under MIT or Apache-2.0, at your choice.\n\n'
     cat LICENSE-MIT
@@ -56,20 +67,24 @@ scripts/licences.sh fairspan "$work/libraries"
 put 644 "$work/copyright" usr/share/doc/fairspan
 
 # Which libraries of the system the program was linked with, and which versions of them it needs.
-mkdir -p "$work/shlibs/debian"
-printf 'Source: fairspan\n\nPackage: fairspan\nArchitecture: any\n' >"$work/shlibs/debian/control"
-# It warns that the program is not in a folder of the packaging tools.
-depends=$(cd "$work/shlibs" && dpkg-shlibdeps -O "$program" 2>"$work/shlibs.log" | sed -n 's/^shlibs:Depends=//p')
-[ -n "$depends" ] || { cat "$work/shlibs.log" >&2; exit 1; }
+needs=
+if [ -z "$emulator" ]; then
+    mkdir -p "$work/shlibs/debian"
+    printf 'Source: fairspan\n\nPackage: fairspan\nArchitecture: any\n' >"$work/shlibs/debian/control"
+    # It warns that the program is not in a folder of the packaging tools.
+    depends=$(cd "$work/shlibs" && dpkg-shlibdeps -O "$program" 2>"$work/shlibs.log" | sed -n 's/^shlibs:Depends=//p')
+    [ -n "$depends" ] || { cat "$work/shlibs.log" >&2; exit 1; }
+    needs="Depends: $depends"
+fi
 install -d "$root/DEBIAN"
 for script in postinst prerm postrm; do install -m 755 "packaging/debian/$script" "$root/DEBIAN/$script"; done
 cat >"$root/DEBIAN/control" <<EOF
 Package: fairspan
 Version: $version
-Architecture: $architecture
+Architecture: $debian
 Maintainer: The contributors of Fairspan <contributors@fairspan.invalid>
 Installed-Size: $(du -sk --apparent-size "$root" | cut -f1)
-Depends: $depends
+$needs
 Recommends: iproute2
 Section: net
 Priority: optional
@@ -79,15 +94,16 @@ Description: several links act as one, shared fairly
  packet rings, and shares a link among flows and hosts. A simulator and an
  analyser of captures with the same core show beforehand what it will do.
 EOF
+sed -i '/^$/d' "$root/DEBIAN/control"
 (cd "$root" && find . -path ./DEBIAN -prune -o -type f -print | LC_ALL=C sort | sed 's|^\./||' | xargs md5sum >DEBIAN/md5sums)
 find "$root" -newermt "@$SOURCE_DATE_EPOCH" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
 mkdir -p "$out"
-package=$out/fairspan_${version}_$architecture.deb
+package=$out/fairspan_${version}_$debian.deb
 dpkg-deb --root-owner-group -Zxz --build "$root" "$package" >/dev/null
 
 # What a user gets.
 dpkg-deb -x "$package" "$work/got"
-found=$("$work/got/usr/bin/fairspan" --version)
+found=$(runs "$work/got/usr/bin/fairspan" --version)
 [ "$found" = "fairspan $version" ] || { echo "package: its program says \`$found\`" >&2; exit 1; }
 for page in fairspan fairspan-up fairspan-trace-flows; do
     gzip -dc "$work/got/usr/share/man/man1/$page.1.gz" | grep -q '^\.TH' || { echo "package: no page $page" >&2; exit 1; }

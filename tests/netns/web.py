@@ -161,6 +161,49 @@ def names_are_text(browser):
     print("hostile names are text, on the map too")
 
 
+def shows_each_flows_way(browser):
+    # The pings of the test.
+    row = "[...document.querySelectorAll('#flows tbody tr')].find((row) => row.textContent.startsWith('icmp 10.77.0.2 > 10.77.0.1'))"
+    browser.until(f"{row} && {row}.querySelector('.ways li')", "no flow has a way")
+    cells = browser.value(f"[...{row}.children].map((cell) => cell.innerText)")
+    assert cells[1] == HOSTILE_PEER and cells[3].startswith("urgent") and "ICMP" in cells[3], cells
+    ways = cells[4].splitlines()
+    names = [way.rsplit(" %", 1)[0].rsplit(" ", 1)[0] for way in ways]
+    assert names and set(names) <= {"dsl", HOSTILE_CHANNEL}, cells
+    assert 99 <= sum(int(way.rsplit(" %", 1)[0].rsplit(" ", 1)[1]) for way in ways) <= 101, cells
+    # One that goes by both, whatever is sent now: what others named is text, and a bar is as long as its share.
+    hook = "window.EventSource = class { constructor() { window.tell = (view) => this.onmessage({ data: JSON.stringify(view) }); } };"
+    script = browser.call("Page.addScriptToEvaluateOnNewDocument", source=hook)["identifier"]
+    browser.open(PAGE)
+    browser.until("window.tell", "the page asks for no news")
+    view = browser.value("fetch('/view.json').then((answer) => answer.json())")
+    view["time"] += 1
+    view["status"]["uptime_s"] += 1
+    flow = {"packets": 7, "bytes": 9000, "dropped": 0, "marked": 0, "waiting": 0}
+    ways = [{"channel": "dsl", "mbit": 7.5, "bytes": 1, "share": 0.75}, {"channel": HOSTILE_CHANNEL, "mbit": 2.5, "bytes": 1, "share": 0.25}]
+    view["status"]["peers"][0]["queue"]["flows"] = [
+        {"flow": HOSTILE_CHANNEL, "mbit": 10, "class": HOSTILE_PEER, "because": HOSTILE_CHANNEL, "ways": ways, **flow},
+        {"flow": "without a way yet", "mbit": 1, **flow}]
+    browser.value(f"tell({json.dumps(view)})")
+    browser.until("document.querySelectorAll('#flows tbody tr').length === 2", "the flows are not shown")
+    cells = browser.value("[...document.querySelectorAll('#flows tbody tr')[0].children].map((cell) => cell.innerText)")
+    assert cells[0] == HOSTILE_CHANNEL and cells[3].splitlines() == [HOSTILE_PEER, HOSTILE_CHANNEL], cells
+    assert cells[4].splitlines() == ["dsl 75 % 7.50", HOSTILE_CHANNEL + " 25 % 2.50"], cells
+    assert browser.value("[...document.querySelectorAll('#flows .bar .part')].map((bar) => bar.getAttribute('width')).join()") == "75.0,25.0"
+    assert browser.value("document.querySelectorAll('#flows img, #flows script').length") == 0
+    assert browser.value("document.querySelectorAll('#flows tbody tr')[1].children[4].innerText") == "–"
+    for name, width in (("flows", 1200), ("flows-phone", 360)):
+        browser.size(width, 800)
+        browser.value("document.getElementById('flows').scrollIntoView()")
+        browser.until(f"document.documentElement.scrollWidth <= {width}", f"the page is wider than {width}", 15)
+        browser.picture(name)
+    browser.size(1200, 900)
+    browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
+    browser.open(PAGE)
+    browser.until(LIVE, "the page does not go live again")
+    print("each flow is shown with its channels, its class and why")
+
+
 def seen_failure(browser):
     subprocess.run(["ip", "link", "set", "dsl", "down"], check=True)
     took = browser.until(f"{ROW}.querySelector('.state.down')", "a link that fails is not shown")
@@ -303,7 +346,7 @@ def asks_for_the_password(browser):
 def main():
     browser = Browser()
     try:
-        for step in (loads_and_moves, names_are_text, seen_failure, works_with_keys_and_on_a_phone, remembers,
+        for step in (loads_and_moves, names_are_text, shows_each_flows_way, seen_failure, works_with_keys_and_on_a_phone, remembers,
                      maps_rings, works_without_scripts, asks_for_the_password):
             step(browser)
         complaints = browser.complaints()

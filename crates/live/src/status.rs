@@ -5,7 +5,7 @@ mod sharing;
 mod state;
 
 pub use gateway::{ConnectionSideStatus, ConnectionStatus, GatewayStatus, LimitedBy};
-pub use sharing::{FlowStatus, QueueStatus, SharingStatus, WaitStatus};
+pub use sharing::{FlowStatus, QueueStatus, SharingStatus, WaitStatus, WayStatus};
 pub use state::{Counters, State};
 
 use crate::confinement::Confinement;

@@ -231,13 +231,25 @@ fn show(found: &[Uplink], surveyed: &[Result<Reached, Failure>]) {
                 reached.tcp.map_or_else(|| reached.place.to_string(), |place| format!("{place} (TCP)")),
                 format!("{:.1} ms", reached.rtt.as_secs_f64() * 1e3),
                 if reached.path_mtu == 0 { "-".to_owned() } else { format!("{} B", reached.path_mtu) },
-                if reached.translated { format!("to {}", reached.answer.seen.ip()) } else { "no".to_owned() },
+                translated(reached),
             ]),
             Err(failure) => row.push(failure.to_string()),
         }
         table.add_row(row);
     }
     println!("{table}");
+}
+
+/// What somebody on the way makes of our address and port. By one hub one cannot tell more: whether another place would see the same.
+fn translated(reached: &Reached) -> String {
+    let seen = reached.answer.seen;
+    match reached.own {
+        Some(own) if own != seen => {
+            let port = if own.port() == seen.port() { "kept" } else { "changed" };
+            format!("to {}, port {port}", seen.ip())
+        }
+        _ => "no".to_owned(),
+    }
 }
 
 /// The uplinks to use, the fastest first.

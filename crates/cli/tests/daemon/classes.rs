@@ -29,6 +29,30 @@ fn sent(daemon: &Daemon, name: &str) -> u64 {
     channel["counters"]["sent_packets"].as_u64().expect("a counter")
 }
 
+fn socket_of(lab: &Lab) -> String {
+    lab.path("site.sock").display().to_string()
+}
+
+/// Each flow of the class says by which channel it goes; what the kernels say may have a flow bucket with one of them.
+fn flows_of_games_go_by_two(lab: &Lab, site: &Daemon) {
+    let queue = &site.status()["peers"][0]["queue"];
+    let games_flows: Vec<_> =
+        queue["flows"].as_array().expect("flows").iter().filter(|flow| flow["class"] == "games").collect();
+    assert!(!games_flows.is_empty(), "{queue}");
+    for flow in games_flows {
+        let bytes = |way: &serde_json::Value| way["bytes"].as_u64().unwrap_or(0);
+        let ways = flow["ways"].as_array().expect("ways");
+        let by_two: u64 = ways.iter().filter(|way| way["channel"] == "two").map(bytes).sum();
+        assert!(
+            by_two * 10 > ways.iter().map(bytes).sum::<u64>() * 9 && flow["packets"].as_u64() >= Some(400),
+            "{queue}"
+        );
+        assert_eq!(flow["because"], "most of it matches this class");
+    }
+    let text = String::from_utf8(lab.fairspan("site", &["status", "--socket", &socket_of(lab)]).stdout).expect("text");
+    assert!(text.lines().any(|line| line.contains("games") && line.contains("two 100 %")), "{text}");
+}
+
 #[test]
 fn a_class_by_port_goes_by_its_channel_alone_and_a_listening_end_knows_the_channels_of_its_classes_by_the_handshake() {
     let Some(lab) = Lab::new(&["site", "hub"]) else { return };
@@ -67,8 +91,10 @@ fn a_class_by_port_goes_by_its_channel_alone_and_a_listening_end_knows_the_chann
     assert!(told["frames"]["two"].as_u64() >= Some(1200) && told["frames"]["one"].is_null(), "{told}");
     assert_eq!((counter(&site, "packets"), counter(&site, "dropped")), (1200, 0));
 
+    flows_of_games_go_by_two(&lab, &site);
+
     // In words, and as a document.
-    let socket = lab.path("site.sock").display().to_string();
+    let socket = socket_of(&lab);
     let explained = || {
         let output = lab.fairspan("site", &["explain", "--socket", &socket, "--json"]);
         serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("a document")

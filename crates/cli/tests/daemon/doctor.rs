@@ -92,7 +92,7 @@ fn a_channel_without_a_route_or_with_a_device_that_is_off_is_found() {
 }
 
 /// Whether packet rules can be set by the program that firewalls use; says that the test is skipped where not.
-fn has_nft() -> bool {
+pub(super) fn has_nft() -> bool {
     let has = Command::new("nft").arg("--version").output().is_ok_and(|output| output.status.success());
     if !has {
         println!("skipped: needs nft (package nftables)");
@@ -100,7 +100,7 @@ fn has_nft() -> bool {
     has
 }
 
-fn nft(lab: &Lab, namespace: &str, rules: &str) {
+pub(super) fn nft(lab: &Lab, namespace: &str, rules: &str) {
     // A chain's end stands on a line of its own.
     let lines = rules.replace("; }", ";\n}").replace("} }", "}\n}");
     let output = Command::new("ip").args(["netns", "exec", &lab.name(namespace), "nft", &lines]).output().expect("ip");

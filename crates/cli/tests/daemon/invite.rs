@@ -1,6 +1,7 @@
 //! Sites that join a hub by an invitation.
 
 use crate::common::*;
+use crate::doctor::{has_nft, nft};
 use crate::reload::Flow;
 use fairspan_core::wire::invitation::Invitation;
 use serde_json::Value;
@@ -199,6 +200,36 @@ fn an_uplink_that_works_from_its_address_alone_gets_a_source_and_one_that_does_n
     let guest = start(lab, "guest", &file);
     guest.wait_up(2);
     guest.stop();
+    hub.stop();
+}
+
+#[test]
+fn of_an_uplink_whose_addresses_are_translated_it_is_told_to_which_and_whether_the_port_is_kept() {
+    let Some(lab) = Lab::new(&["hub", "router", "guest"]) else { return };
+    if !has_nft() {
+        return;
+    }
+    lab.cable(("guest", "eth0", "10.5.0.2/24"), ("router", "eth0", "10.5.0.1/24"));
+    lab.cable(("router", "eth1", "192.168.3.2/24"), ("hub", "eth2", "192.168.3.1/24"));
+    lab.cable(("guest", "eth1", "192.168.4.2/24"), ("hub", "eth3", "192.168.4.1/24"));
+    lab.ip("guest", &["route", "add", "default", "via", "10.5.0.1"]);
+    lab.run("router", || std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").expect("a setting"));
+    nft(&lab, "router", "add table ip nat\nadd chain ip nat out { type nat hook postrouting priority 100; }");
+    let pair = Pair { lab, site_key: keys(), hub_key: keys() };
+    let lab = &pair.lab;
+    let hub = lab.daemon("hub", "hub", &pair.hub_config("", ""));
+    let line = word(&invite(lab, &ENDS));
+    for (rule, port) in [("masquerade", "kept"), ("ip protocol udp masquerade to :40000-40099", "changed")] {
+        nft(lab, "router", &format!("flush chain ip nat out\nadd rule ip nat out oifname eth1 {rule}"));
+        // Nobody is there to agree, so it only looks.
+        let file = lab.path("guest.toml").display().to_string();
+        let said = text(&lab.fairspan("guest", &["join", "--no-start", "--file", &file, &line]));
+        let row = |device: &str| {
+            said.lines().find(|row| row.starts_with(&format!("│ {device} "))).unwrap_or_else(|| panic!("{said}"))
+        };
+        assert!(row("eth0").contains(&format!("to 192.168.3.2, port {port}")), "{said}");
+        assert!(row("eth1").contains("│ no ") || row("eth1").trim_end_matches([' ', '│']).ends_with(" no"), "{said}");
+    }
     hub.stop();
 }
 

@@ -10,6 +10,7 @@
 
 use super::channel::each;
 use super::event::{FlowStats, Reason};
+use super::keep::About;
 use super::lines::{BACK_PRESSURE, Note, Waiting};
 use super::number::Numbers;
 use super::policy::is_open;
@@ -256,8 +257,9 @@ impl<P: Packet> Bond<P> {
                 f.flush.on_left(channel, (before - policed.lines.queued(channel).0) as u64);
             }
             let idle = policed.lines.is_empty();
-            if let Some(Queued { packet, bucket, tos, note, .. }) = queued {
-                return Some(self.send(now, channel, packet, bucket, note.numbers, tos, idle, None));
+            if let Some(queued) = queued {
+                let about = About::of(&queued, queued.note.numbers);
+                return Some(self.send(now, channel, queued.packet, about, idle, None));
             }
         }
     }

@@ -201,11 +201,10 @@ impl<P: Packet> Bond<P> {
         self.classed.all[class].by = Some(channel);
         let queued = self.classed.all[class].queue.take(now)?;
         queued.on_sent(now, &mut self.ingress.ledger);
-        let Queued { packet, bucket, tos, .. } = queued;
         self.classed.note(class);
-        let numbers = Numbers { stamp: Stamp::NONE, ..self.number.assign(bucket) };
+        let about = About::of(&queued, Numbers { stamp: Stamp::NONE, ..self.number.assign(queued.bucket) });
         let idle = self.classed.urgent == 0 && self.ingress.queue.is_empty() && !self.classed.wait_for(channel);
-        let frame = self.send(now, channel, packet, bucket, numbers, tos, idle, None);
+        let frame = self.send(now, channel, queued.packet, about, idle, None);
         let others = carriers & !bit(channel);
         if mode == ClassMode::Duplicate
             && let Some(note) = self.protect.keeper.as_ref().and_then(|keeper| keeper.lent())
@@ -231,7 +230,7 @@ impl<P: Packet> Bond<P> {
             while let Some(Another { since, note }) = self.classed.next_copy(channel) {
                 let late = now.since(since) > self.config.queue_time;
                 let kept = self.protect.keeper.as_ref().and_then(|keeper| keeper.under_way(note));
-                let Some((About { bucket, numbers, tos }, packet)) = kept.filter(|_| !late) else {
+                let Some((about, packet)) = kept.filter(|_| !late) else {
                     self.stats.copies_skipped += u64::from(late);
                     continue;
                 };
@@ -239,10 +238,10 @@ impl<P: Packet> Bond<P> {
                     self.stats.copies_skipped += 1;
                     continue;
                 };
-                if let Some(class) = self.classed.of_bucket_mut(bucket) {
+                if let Some(class) = self.classed.of_bucket_mut(about.bucket) {
                     class.stats.copies += 1;
                 }
-                return Some(self.send(now, channel, packet, bucket, numbers, tos, false, Some(note)));
+                return Some(self.send(now, channel, packet, about, false, Some(note)));
             }
         }
         None
@@ -300,14 +299,13 @@ impl<P: Packet> Bond<P> {
         self.classed.note(class);
         let queued = queued?;
         queued.on_sent(now, &mut self.ingress.ledger);
-        let Queued { packet, bucket, tos, since, .. } = queued;
         let in_use = self.channels.in_use();
         let spread = mode == ClassMode::Reliable && carriers & in_use == in_use;
         let stamp = if spread { Stamp::of(now) } else { Stamp::alone(now) };
-        let numbers = Numbers { stamp, ..self.number.assign(bucket) };
+        let about = About::of(&queued, Numbers { stamp, ..self.number.assign(queued.bucket) });
         let idle = self.ingress.queue.is_empty() && !self.classed.wait_for(channel);
-        self.channels[channel].on_wait_over(now, since);
-        let frame = self.send(now, channel, packet, bucket, numbers, tos, idle, None);
+        self.channels[channel].on_wait_over(now, queued.since);
+        let frame = self.send(now, channel, queued.packet, about, idle, None);
         if idle {
             self.on_nothing_left(channel);
         }

@@ -18,6 +18,7 @@
 //! Invariants: a packet is in one block at most; a block's packets follow each other in their bucket; what is held goes again or has arrived.
 
 use super::channel::bit;
+use crate::flow::accounts::AccountId;
 use crate::packet::Packet;
 use crate::parity::Encoder;
 use crate::parity::demand::Demand;
@@ -65,6 +66,8 @@ pub(super) struct Cover<P> {
 #[derive(Debug)]
 struct Stream {
     bucket: u16,
+    /// The account of the flow of its last packet.
+    account: AccountId,
     /// Whose demand it adds to.
     lane: usize,
     /// When its last packet went, and how far apart they are.
@@ -113,6 +116,8 @@ pub(super) struct Waiting<P> {
     pub(super) row: u8,
     /// The channels that carried the block's packets.
     pub(super) carried: u64,
+    /// The account of its flow.
+    pub(super) account: AccountId,
     pub(super) octets: P,
 }
 
@@ -171,6 +176,7 @@ impl<P: Packet> Cover<P> {
         let place = if self.streams.len() < STREAMS {
             self.streams.push(Stream {
                 bucket,
+                account: AccountId::default(),
                 lane: 0,
                 last: now,
                 gap: Span::ZERO,
@@ -191,6 +197,11 @@ impl<P: Packet> Cover<P> {
         (stream.bucket, stream.last, stream.gap, stream.packets) = (bucket, now, Span::ZERO, 0);
         stream.blocks.clear();
         Some(place)
+    }
+
+    /// The packet that this stream has now is of a flow with this account.
+    pub(super) fn set_account(&mut self, place: usize, account: AccountId) {
+        self.streams[place].account = account;
     }
 
     /// Whether a block of this stream is open.
@@ -250,8 +261,8 @@ impl<P: Packet> Cover<P> {
                 && let Some(octets) = octets
             {
                 let Block { first, packets, carried, .. } = block;
-                let bucket = stream.bucket;
-                self.waiting.push_back(Waiting { since: now, bucket, first, packets, row, carried, octets });
+                let Stream { bucket, account, .. } = *stream;
+                self.waiting.push_back(Waiting { since: now, bucket, first, packets, row, carried, account, octets });
             } else {
                 self.skipped += 1;
             }

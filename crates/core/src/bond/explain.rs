@@ -12,6 +12,7 @@ use super::compressed::FASTEST as COMPRESSED_TO;
 use super::config::Mode;
 use super::reserve::{Candidate, TYPICAL, duration, used_at_once};
 use super::slight::{FRAME, slight};
+use super::treatment::Treatment;
 use crate::options::Words;
 use crate::packet::Packet;
 use crate::path::delay::Reference;
@@ -51,6 +52,26 @@ impl<P: Packet> Bond<P> {
         }
         let classes = self.classes().map(|class| self.explain_class(now, &class));
         classes.chain([self.explain_urgent(now), self.explain_rest(now)]).collect()
+    }
+
+    /// What a flow of which most bytes have this note is of, by the name that [`Bond::explain`] gives it, and why.
+    pub fn treatment(&self, noted: u8) -> (String, &'static str) {
+        let (name, why) = match Treatment::noted(noted) {
+            // Fragments have urgent packets go ahead of them.
+            Treatment::Marked if self.config.mode != Mode::Reliable => {
+                ("all", "most of it is marked urgent (DSCP) or ICMP")
+            }
+            _ if self.config.mode != Mode::Reliable => ("all", "this mode has one class"),
+            Treatment::Class(place) => {
+                let class = self.config.classes.0.get(usize::from(place));
+                return (class.map_or_else(String::new, |class| class.name.clone()), "most of it matches this class");
+            }
+            Treatment::Usual => ("all else", "most of it is of no class and not urgent"),
+            Treatment::Marked => ("urgent", "most of it is marked urgent (DSCP) or ICMP"),
+            Treatment::Acknowledges => ("urgent", "most of it is TCP acknowledgements"),
+            Treatment::SendsLittle => ("urgent", "it sends little"),
+        };
+        (name.into(), why)
     }
 
     fn explain_mode(&self, now: Time) -> Explanation {

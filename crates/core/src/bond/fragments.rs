@@ -29,6 +29,7 @@ use super::event::FragmentCounts;
 use super::number::Numbers;
 use super::share::Member;
 use super::{Bond, Codepoint, Handling, Transmit};
+use crate::flow::accounts::AccountId;
 use crate::ip::{Header as IpHeader, ecn};
 use crate::packet::Packet;
 use crate::stripe::fragment::{self, Class, FragmentStats, Fragmenter, Piece, Reassembler, ReassemblerConfig};
@@ -64,6 +65,8 @@ struct Cutter<P> {
     fragmenter: Fragmenter<P>,
     /// The type of service of the packet that is being cut.
     tos: u8,
+    /// Its flow's account.
+    account: AccountId,
     /// By which channel the last fragment went, if no null fragments followed.
     last: Option<ChannelId>,
     /// The channels on which a null fragment is to go.
@@ -78,6 +81,7 @@ impl<P: Packet> Fragments<P> {
                 most: usize::MAX,
                 fragmenter: Fragmenter::new(Bytes::new(u64::MAX), Bytes::new(u64::MAX)),
                 tos: 0,
+                account: AccountId::default(),
                 last: None,
                 nulls: 0,
             })
@@ -206,13 +210,13 @@ impl<P: Packet> Bond<P> {
                 // Where it is cut, only all of it could have one that is finished on the way.
                 queued.packet.complete_checksum();
                 let cutter = self.fragments.cutter.as_mut()?;
-                cutter.tos = queued.tos;
+                (cutter.tos, cutter.account) = (queued.tos, queued.account);
                 if cutter.fragmenter.push(Class::Bulk, queued.packet).is_err() {
                     continue;
                 }
             }
             let cutter = self.fragments.cutter.as_mut()?;
-            let tos = cutter.tos;
+            let (tos, account) = (cutter.tos, cutter.account);
             let Some(Piece { header, packet, skip }) = cutter.fragmenter.poll_piece() else {
                 self.stats.memory_refused += 1;
                 continue;
@@ -238,6 +242,7 @@ impl<P: Packet> Bond<P> {
             };
             frame.handling = self.channels[first].on_data_sent(now, frame.size());
             self.distribute.on_sent(self.channels[first].wire(frame.size()));
+            self.ingress.ledger.on_frame(now, account, first, frame.body().len());
             return Some(frame);
         }
     }

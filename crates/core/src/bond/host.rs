@@ -7,6 +7,7 @@ use super::ledger::Ledger;
 use super::lines::{BACK_PRESSURE, Note};
 use super::queue::{HostQueue, Queued};
 use super::sparse::Sparse;
+use super::treatment::Treatment;
 use crate::ip::{Header, Version, fragment, icmp, mss};
 use crate::link::pacing::Pacer;
 use crate::packet::Packet;
@@ -83,12 +84,15 @@ impl<P: Packet> Bond<P> {
         let bucket = self.bucket(&header, packet.bytes());
         let account = self.ingress.ledger.on_arrival(now, bucket, &packet);
         if let Some(class) = self.classed.of(&header, packet.bytes()) {
+            self.ingress.ledger.on_treated(now, account, Treatment::Class(class as u8), header.total);
             return self.enqueue_class(class, &header, Queued::new(now, packet, bucket, header.tos, account));
         }
         let haste = self.haste(now, &header, packet.bytes(), bucket);
         let queued = Queued::new(now, packet, bucket, header.tos, account);
+        let treatment = haste.map_or(Treatment::Usual, |(_, treatment)| treatment);
+        self.ingress.ledger.on_treated(now, account, treatment, header.total);
         match haste {
-            Some(haste) => self.go_first(queued.noted(haste)),
+            Some((haste, _)) => self.go_first(queued.noted(haste)),
             None => self.enqueue(queued),
         }
     }
@@ -170,6 +174,8 @@ impl<P: Packet> Bond<P> {
                         let bucket = self.bucket(&header, part.bytes());
                         let class = self.classed.of(&header, part.bytes());
                         let account = self.ingress.ledger.on_arrival(now, bucket, &part);
+                        let treatment = class.map_or(Treatment::Usual, |class| Treatment::Class(class as u8));
+                        self.ingress.ledger.on_treated(now, account, treatment, header.total);
                         let queued = Queued::new(now, part, bucket, header.tos, account);
                         match class {
                             Some(class) => self.enqueue_class(class, &header, queued),

@@ -23,6 +23,8 @@
 use super::class::SPREAD;
 use super::event::Stats;
 use super::number::Numbers;
+use super::queue::Queued;
+use crate::flow::accounts::AccountId;
 use crate::packet::Packet;
 use crate::path::flight::{Note, Settled};
 use crate::units::{ChannelId, Span, Time};
@@ -48,6 +50,15 @@ pub(super) struct About {
     pub(super) bucket: u16,
     pub(super) numbers: Numbers,
     pub(super) tos: u8,
+    pub(super) account: AccountId,
+}
+
+impl About {
+    /// What `queued` has, and its numbers.
+    #[inline]
+    pub(super) fn of<P, N>(queued: &Queued<P, N>, numbers: Numbers) -> About {
+        About { bucket: queued.bucket, numbers, tos: queued.tos, account: queued.account }
+    }
 }
 
 #[derive(Debug)]
@@ -377,7 +388,12 @@ mod tests {
     const EF: u8 = 46 << 2;
 
     fn about(bond: u32, tos: u8) -> About {
-        About { bucket: 0, numbers: Numbers { sequence: bond, bond, ..Numbers::default() }, tos }
+        About {
+            bucket: 0,
+            numbers: Numbers { sequence: bond, bond, ..Numbers::default() },
+            tos,
+            account: AccountId::default(),
+        }
     }
 
     /// Sends packet `bond` as the frame `number` of channel 0.

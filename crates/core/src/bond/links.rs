@@ -19,7 +19,9 @@ impl<P: Packet> Bond<P> {
     /// The first setting that cannot work; nothing is changed then.
     pub fn join(&mut self, now: Time, channel: ChannelId, config: ChannelConfig) -> Result<(), ConfigError> {
         config.validate(channel)?;
+        let new = Some(channel).filter(|channel| !self.channels.has(*channel));
         self.channels.join(now, channel, config);
+        self.ingress.ledger.on_channel(self.channels.len(), new);
         self.rebuild(now, 0);
         Ok(())
     }

@@ -83,6 +83,7 @@ mod striped;
 mod taken;
 mod timers;
 mod transmit;
+mod treatment;
 mod twice;
 mod waiting;
 mod window;

@@ -42,6 +42,7 @@ impl<P: Packet> Bond<P> {
         let lane = self.classed.place_of(about.bucket).map_or(0, |class| class + 1);
         let Some(cover) = &mut self.protect.cover else { return false };
         let Some(place) = cover.on_packet(now, about.bucket, about.numbers.sequence, lane) else { return false };
+        cover.set_account(place, about.account);
         if !cover.is_open(place) {
             let wait = self.block_time(now, channel, about.bucket);
             let Some(cover) = &mut self.protect.cover else { return false };
@@ -106,7 +107,7 @@ impl<P: Packet> Bond<P> {
     }
 
     fn send_row(&mut self, now: Time, channel: ChannelId, waiting: Waiting<P>) -> Transmit<P> {
-        let Waiting { bucket, first, packets, row, octets, .. } = waiting;
+        let Waiting { bucket, first, packets, row, octets, account, .. } = waiting;
         let size = octets.size().as_u64() as usize;
         let frame = LEN + size;
         let c = &mut self.channels[channel];
@@ -118,6 +119,7 @@ impl<P: Packet> Bond<P> {
             cover.on_row(bucket, first, told);
         }
         self.classed.on_sent(bucket, channel, size, true);
+        self.ingress.ledger.on_frame(now, account, channel, size);
         let row = Row { number, row, packets, bucket, first: first as u16 };
         let head = self.number.control(Message::Parity(Parity::Row(row)));
         let tos = ecn::entry(0, self.config.copy_dscp);

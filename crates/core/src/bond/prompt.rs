@@ -12,8 +12,9 @@ use super::Bond;
 use super::channel::{bit, each};
 use super::express::{Haste, is_acknowledgement, is_urgent};
 use super::frame::Transmit;
+use super::keep::About;
 use super::number::Numbers;
-use super::queue::Queued;
+use super::treatment::Treatment;
 use crate::ip::{Header, TCP};
 use crate::packet::Packet;
 use crate::path::delay::Reference;
@@ -24,15 +25,21 @@ use crate::wire::stamp::Stamp;
 const GAIN: Span = Span::from_millis(10);
 
 impl<P: Packet> Bond<P> {
-    /// Whether a packet from the host goes before the others, and how.
+    /// Whether a packet from the host goes before the others, how, and why.
     #[inline]
-    pub(super) fn haste(&mut self, now: Time, header: &Header, bytes: &[u8], bucket: u16) -> Option<Haste> {
+    pub(super) fn haste(
+        &mut self,
+        now: Time,
+        header: &Header,
+        bytes: &[u8],
+        bucket: u16,
+    ) -> Option<(Haste, Treatment)> {
         if !self.number.resends() || self.channels.usable == 0 {
             let goes_first = self.fragments.is_on() && self.channels.usable != 0 && is_urgent(header);
-            return goes_first.then_some(Haste::Urgent);
+            return goes_first.then_some((Haste::Urgent, Treatment::Marked));
         }
         if is_urgent(header) {
-            return Some(Haste::Urgent);
+            return Some((Haste::Urgent, Treatment::Marked));
         }
         let ingress = &mut self.ingress;
         let tcp = header.protocol == TCP;
@@ -42,10 +49,10 @@ impl<P: Packet> Bond<P> {
             return None;
         }
         if ingress.prompt.has(bucket) || ingress.queue.is_empty() && is_acknowledgement(header, bytes) {
-            return Some(Haste::Steady);
+            return Some((Haste::Steady, Treatment::Acknowledges));
         }
         let first = sends_little && ingress.prompt.has_room(header.total) && ingress.sparse.admit(now, header.total);
-        first.then_some(if tcp { Haste::Steady } else { Haste::Urgent })
+        first.then_some((if tcp { Haste::Steady } else { Haste::Urgent }, Treatment::SendsLittle))
     }
 
     /// The next packet that is prompt, if a channel may send it.
@@ -63,14 +70,13 @@ impl<P: Packet> Bond<P> {
         self.ingress.prompt.by = Some(channel);
         let queued = self.ingress.prompt.pop()?;
         queued.on_sent(now, &mut self.ingress.ledger);
-        let Queued { packet, bucket, tos, note, .. } = queued;
-        let stamp = match note {
+        let stamp = match queued.note {
             Haste::Urgent => Stamp::NONE,
             Haste::Steady => Stamp::alone(now),
         };
-        let numbers = Numbers { stamp, ..self.number.assign(bucket) };
+        let about = About::of(&queued, Numbers { stamp, ..self.number.assign(queued.bucket) });
         let idle = self.ingress.prompt.is_empty() && self.ingress.queue.is_empty();
-        Some(self.send(now, channel, packet, bucket, numbers, tos, idle, None))
+        Some(self.send(now, channel, queued.packet, about, idle, None))
     }
 
     /// The one of `channels` that brings a packet first, and when it may send: the one `before` unless another gains [`GAIN`] over it, because each

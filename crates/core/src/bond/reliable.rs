@@ -17,7 +17,7 @@ use super::channel::{bit, each};
 use super::cover::Fate;
 use super::event::Reason;
 use super::frame::Transmit;
-use super::keep::{About, CLASSES, Lost};
+use super::keep::{CLASSES, Lost};
 use crate::packet::Packet;
 use crate::path::delay::Reference;
 use crate::path::tail::Due;
@@ -123,16 +123,16 @@ impl<P: Packet> Bond<P> {
             return None;
         }
         let keeper = self.protect.keeper.as_mut()?;
-        let (note, About { bucket, numbers, tos }, packet) = keeper.take_again(lane)?;
+        let (note, about, packet) = keeper.take_again(lane)?;
         self.outbox.asks &= !bit(channel);
         self.stats.resent += 1;
-        if let Some(other) = self.second(now, channel, bucket)
+        if let Some(other) = self.second(now, channel, about.bucket)
             && let Some(copy) = packet.duplicate()
         {
-            let frame = self.send(now, other, copy, bucket, numbers, tos, false, Some(note));
+            let frame = self.send(now, other, copy, about, false, Some(note));
             self.protect.push(frame);
         }
-        Some(self.send(now, channel, packet, bucket, numbers, tos, false, Some(note)))
+        Some(self.send(now, channel, packet, about, false, Some(note)))
     }
 
     /// By which channel a second frame goes that carries the same, because `first` loses some itself: a second loss costs another

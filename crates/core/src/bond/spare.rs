@@ -10,7 +10,6 @@
 use super::Bond;
 use super::channel::{bit, each};
 use super::frame::Transmit;
-use super::keep::About;
 use crate::packet::Packet;
 use crate::units::{ChannelId, Span, Time};
 
@@ -31,11 +30,11 @@ impl<P: Packet> Bond<P> {
         let mut tried = 0;
         while let Some(&(at, note, first)) = self.protect.spare.recent.get(tried) {
             let kept = if now.since(at) > FRESH { None } else { self.protect.keeper.as_ref()?.under_way(note) };
-            let Some((About { bucket, numbers, tos }, packet)) = kept else {
+            let Some((about, packet)) = kept else {
                 self.protect.spare.recent.remove(tried);
                 continue;
             };
-            let Some(channel) = self.idle(now, first, bucket) else {
+            let Some(channel) = self.idle(now, first, about.bucket) else {
                 tried += 1;
                 if tried == TRIES {
                     break;
@@ -46,7 +45,7 @@ impl<P: Packet> Bond<P> {
             self.protect.spare.recent.remove(tried);
             let Some(packet) = copy else { continue };
             self.stats.spare_copies += 1;
-            return Some(self.send(now, channel, packet, bucket, numbers, tos, false, Some(note)));
+            return Some(self.send(now, channel, packet, about, false, Some(note)));
         }
         None
     }

@@ -8,6 +8,7 @@ use super::channel::each;
 use super::config::Scheduler;
 use super::confirm::{self, Number, Placed};
 use super::equalize::Arrival;
+use super::keep::About;
 use super::receive::Opened;
 use super::share::{self, Member};
 use super::{Bond, Codepoint, Handling, Transmit};
@@ -163,8 +164,8 @@ impl<P: Packet> Bond<P> {
                 striped.endpoint.sender.on_idle(now);
             }
         }
-        let numbers = self.number.assign(queued.bucket);
-        Some(self.send(now, channel, queued.packet, queued.bucket, numbers, queued.tos, idle, None))
+        let about = About::of(&queued, self.number.assign(queued.bucket));
+        Some(self.send(now, channel, queued.packet, about, idle, None))
     }
 
     /// When the channel that the stripe waits for may send.

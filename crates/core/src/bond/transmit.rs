@@ -6,7 +6,6 @@ use super::distribute::{Distribute, Ready};
 use super::frame::{Codepoint, Control, Handling, Transmit};
 use super::keep::About;
 use super::number::Numbers;
-use super::queue::Queued;
 use super::{Bond, CONTROL_LIMIT};
 use crate::compress::Coding;
 use crate::ip::ecn;
@@ -128,17 +127,16 @@ impl<P: Packet> Bond<P> {
         let queued = self.ingress.queue.pop(now, &mut self.stats, &mut self.ingress.ledger)?;
         queued.on_sent(now, &mut self.ingress.ledger);
         self.stats.copies_skipped += skipped;
-        let (bucket, tos) = (queued.bucket, queued.tos);
-        let numbers = Numbers { stamp: Stamp::of(now), ..self.number.assign(bucket) };
+        let about = About::of(&queued, Numbers { stamp: Stamp::of(now), ..self.number.assign(queued.bucket) });
         if others != 0 {
-            self.send_copies(now, others, &queued, numbers);
+            self.send_copies(now, others, &queued.packet, about);
         }
         let idle = self.ingress.queue.is_empty() && !self.classed.wait_for(first);
         let by_pace = matches!(self.distribute, Distribute::Pace);
         if by_pace {
             self.channels[first].on_wait_over(now, queued.since);
         }
-        let frame = self.send(now, first, queued.packet, bucket, numbers, tos, idle, None);
+        let frame = self.send(now, first, queued.packet, about, idle, None);
         self.distribute.on_sent(self.channels[first].wire(frame.size()));
         if by_pace && self.ingress.queue.is_empty() {
             // Nor is there anything for the others.
@@ -149,11 +147,11 @@ impl<P: Packet> Bond<P> {
 
     /// Copies of a packet, which follow it.
     #[inline(never)]
-    fn send_copies(&mut self, now: Time, channels: u64, queued: &Queued<P>, numbers: Numbers) {
+    fn send_copies(&mut self, now: Time, channels: u64, packet: &P, about: About) {
         for channel in each(channels) {
-            match queued.packet.duplicate() {
+            match packet.duplicate() {
                 Some(packet) => {
-                    let copy = self.send(now, channel, packet, queued.bucket, numbers, queued.tos, false, None);
+                    let copy = self.send(now, channel, packet, about, false, None);
                     self.protect.push(copy);
                 }
                 None => self.stats.copies_skipped += 1,
@@ -164,24 +162,22 @@ impl<P: Packet> Bond<P> {
     /// The data frame of a packet on `channel`, accounted for as sent. `idle`: nothing waits behind it; `again`: what the packet is
     /// kept by, if it was sent before.
     #[inline(always)]
-    #[allow(clippy::too_many_arguments)]
     pub(super) fn send(
         &mut self,
         now: Time,
         channel: ChannelId,
         mut packet: P,
-        bucket: u16,
-        numbers: Numbers,
-        tos: u8,
+        about: About,
         idle: bool,
         again: Option<Note>,
     ) -> Transmit<P> {
+        let About { bucket, numbers, tos, account } = about;
         let c = &mut self.channels[channel];
         let size = packet.size().as_u64() as usize;
         let (head, skip) = if c.path.flight.is_none() {
             (self.number.head(bucket, numbers, c.config.raw), 0)
         } else {
-            self.count(now, channel, &mut packet, About { bucket, numbers, tos }, idle, again)
+            self.count(now, channel, &mut packet, about, idle, again)
         };
         let c = &mut self.channels[channel];
         let frame = head.len() + size - skip;
@@ -193,6 +189,7 @@ impl<P: Packet> Bond<P> {
             }
         }
         self.classed.on_sent(bucket, channel, size, again.is_some());
+        self.ingress.ledger.on_frame(now, account, channel, size);
         let codepoint = if head.is_empty() { Codepoint::Raw } else { Codepoint::Envelope };
         let tos = ecn::entry(tos, self.config.copy_dscp);
         Transmit { channel, codepoint, head, packet: Some(packet), skip, tos, handling }

@@ -11,7 +11,6 @@
 use super::Bond;
 use super::channel::{bit, each};
 use super::frame::Transmit;
-use super::keep::About;
 use super::protect::Again;
 use crate::packet::Packet;
 use crate::units::{ChannelId, Span, Time};
@@ -30,11 +29,11 @@ impl<P: Packet> Bond<P> {
         self.peer.tag()?;
         while let Some(&Again { since, note, first }) = self.protect.twice.waiting.front() {
             let kept = if now.since(since) > LATE { None } else { self.protect.keeper.as_ref()?.under_way(note) };
-            let Some((About { bucket, numbers, tos }, packet)) = kept else {
+            let Some((about, packet)) = kept else {
                 self.protect.twice.waiting.pop_front();
                 continue;
             };
-            let Some((at, channel)) = self.second_by(now, since, first, bucket) else {
+            let Some((at, channel)) = self.second_by(now, since, first, about.bucket) else {
                 self.protect.twice.waiting.pop_front();
                 continue;
             };
@@ -46,7 +45,7 @@ impl<P: Packet> Bond<P> {
             self.protect.twice.waiting.pop_front();
             let Some(packet) = copy else { continue };
             self.stats.urgent_copies += 1;
-            return Some(self.send(now, channel, packet, bucket, numbers, tos, false, Some(note)));
+            return Some(self.send(now, channel, packet, about, false, Some(note)));
         }
         None
     }

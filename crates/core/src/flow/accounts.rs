@@ -2,17 +2,19 @@
 //!
 //! What it is: an account for each of a bounded number of flows, in the order of their last packets. A new flow takes the
 //! account of the one that was quiet longest and has nothing waiting; where there is none such, all further flows share one
-//! account. A packet carries the number of its account, so that a flow is looked for once for each packet.
+//! account. A packet carries the number of its account, so that a flow is looked for once for each packet. Where flows are numbered by a hash,
+//! several have one number: an account that was quiet for [`QUIET`] is another flow's if the next packet is.
 //!
 //! A packet is *sparse* if none of its flow waits when it comes: calls, questions for names, and the first packets of
 //! everything else are such. A flow is *backlogged* in a second in which one of its packets finds another.
 //!
 //! Source: ours; Jain's index is R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984. Cost: O(1) a packet; a report looks at every
-//! account. Memory: 200 bytes for each of [`FLOWS`] at most. Invariants: an account that packets are held for is not
+//! account. Memory: 200 bytes for each of [`FLOWS`] at most, and those of [`ways`](super::ways). Invariants: an account that packets are held for is not
 //! given to another; what was received is what was sent, dropped, and waits.
 
 use super::label::Label;
 use super::slots::Slots;
+use super::ways::{WayReport, Ways};
 use crate::units::{FlowNumber, Span, Time};
 use alloc::boxed::Box;
 use alloc::vec;
@@ -22,6 +24,8 @@ use alloc::vec::Vec;
 pub const FLOWS: usize = 4096;
 /// How long waits are told of: from this long ago to twice that.
 const WAITS_FOR: Span = Span::from_secs(10);
+/// After so many seconds without a packet the next one says whose the account is.
+const QUIET: u64 = 10;
 /// What flows share for which there is no account.
 const OTHERS: u32 = 0;
 const NONE: u32 = u32::MAX;
@@ -47,7 +51,7 @@ impl AccountId {
 }
 
 /// What a flow did.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct FlowReport {
     /// What it is called.
     pub label: Label,
@@ -63,6 +67,10 @@ pub struct FlowReport {
     pub marked: u64,
     /// Packets that wait.
     pub waiting: u32,
+    /// What its owner noted of most of what it sent.
+    pub noted: Option<u8>,
+    /// By which ways it left.
+    pub ways: Vec<WayReport>,
 }
 
 /// How flows share, and how long packets wait.
@@ -155,6 +163,7 @@ impl Account {
 pub struct Accounts {
     slots: Slots,
     accounts: Vec<Account>,
+    ways: Ways,
     most: usize,
     oldest: u32,
     newest: u32,
@@ -171,9 +180,12 @@ impl Default for Accounts {
 impl Accounts {
     /// Accounts for at most so many flows.
     pub fn new(most: usize) -> Accounts {
+        let mut ways = Ways::default();
+        ways.begin(OTHERS as usize);
         Accounts {
             slots: Slots::new(),
             accounts: vec![Account::new(Label::Others, 0)],
+            ways,
             most,
             oldest: NONE,
             newest: NONE,
@@ -182,14 +194,28 @@ impl Accounts {
         }
     }
 
+    /// Packets leave by so many ways, if they do by more than one; never by fewer than was said before.
+    pub fn extend(&mut self, ways: usize) {
+        self.ways.extend(ways);
+    }
+
+    /// The number `way` is another way's from now on.
+    pub fn forget_way(&mut self, way: usize) {
+        self.ways.forget(way);
+    }
+
     /// A packet of `flow` comes, which waits or is dropped from now on; `label` is asked of a flow that is new.
     #[inline]
     pub fn on_arrival(&mut self, now: Time, flow: FlowNumber, label: impl FnOnce() -> Label) -> AccountId {
         let id = match self.slots.slot(flow.0) {
-            Some(id) if id == self.newest => id,
             Some(id) => {
-                self.unlink(id);
-                self.link(id);
+                if now.as_nanos() / SECOND >= self.accounts[id as usize].second + QUIET {
+                    self.look_again(id, label);
+                }
+                if id != self.newest {
+                    self.unlink(id);
+                    self.link(id);
+                }
                 id
             }
             None => self.open(flow, label),
@@ -227,6 +253,18 @@ impl Accounts {
         account.dropped += 1;
     }
 
+    /// So many bytes of a packet, or of a copy of it, leave by `way`.
+    #[inline]
+    pub fn on_left(&mut self, now: Time, id: AccountId, way: usize, bytes: u64) {
+        self.ways.on_left(now, id.place(), way, bytes);
+    }
+
+    /// The owner notes something of a packet with so many bytes, by a number of its own.
+    #[inline]
+    pub fn on_noted(&mut self, now: Time, id: AccountId, note: u8, bytes: u64) {
+        self.ways.on_noted(now, id.place(), note, bytes);
+    }
+
     /// How many flows have accounts of their own.
     pub fn flows(&self) -> usize {
         self.slots.len()
@@ -234,21 +272,28 @@ impl Accounts {
 
     /// The flows that sent most in the last whole second, and then in all, at most so many, heaviest first.
     pub fn heaviest(&self, now: Time, most: usize) -> Vec<FlowReport> {
-        let used = self.accounts.iter().filter(|account| account.packets + account.dropped > 0 || account.waiting > 0);
-        let mut flows: Vec<FlowReport> = used
-            .map(|account| FlowReport {
-                label: account.label,
-                packets: account.packets,
-                bytes: account.bytes,
-                last_second: account.last_second(now).0,
-                dropped: account.dropped,
-                marked: account.marked,
-                waiting: account.waiting,
-            })
-            .collect();
-        flows.sort_by_key(|flow| core::cmp::Reverse((flow.last_second, flow.bytes)));
+        let used = |account: &Account| account.packets + account.dropped > 0 || account.waiting > 0;
+        let all = self.accounts.iter().enumerate().filter(|(_, account)| used(account));
+        let mut flows: Vec<(u64, u64, usize)> =
+            all.map(|(place, account)| (account.last_second(now).0, account.bytes, place)).collect();
+        flows.sort_by_key(|(last_second, bytes, _)| core::cmp::Reverse((*last_second, *bytes)));
         flows.truncate(most);
-        flows
+        flows.into_iter().map(|(.., place)| self.report(now, place)).collect()
+    }
+
+    fn report(&self, now: Time, place: usize) -> FlowReport {
+        let account = &self.accounts[place];
+        FlowReport {
+            label: account.label,
+            packets: account.packets,
+            bytes: account.bytes,
+            last_second: account.last_second(now).0,
+            dropped: account.dropped,
+            marked: account.marked,
+            waiting: account.waiting,
+            noted: self.ways.noted(now, place),
+            ways: self.ways.report(now, place),
+        }
     }
 
     /// How flows share, and how long packets wait.
@@ -289,9 +334,22 @@ impl Accounts {
             }
         };
         self.accounts[id as usize] = Account::new(label(), flow.0);
+        self.ways.begin(id as usize);
         self.slots.insert(flow.0, id);
         self.link(id);
         id
+    }
+
+    /// An account that was quiet begins anew where the packet that comes is another flow's.
+    #[cold]
+    fn look_again(&mut self, id: u32, label: impl FnOnce() -> Label) {
+        let account = &mut self.accounts[id as usize];
+        let label = label();
+        if account.waiting == 0 && account.label != label {
+            let Account { flow, older, newer, .. } = *account;
+            *account = Account { older, newer, ..Account::new(label, flow) };
+            self.ways.begin(id as usize);
+        }
     }
 
     /// Puts an account behind all others, as the one that was used last.
@@ -464,7 +522,7 @@ mod tests {
         assert_eq!((summary.jain, summary.backlogged_jain), (Some(even), Some(1.0)));
         let heaviest = accounts.heaviest(at(1900), 2);
         assert_eq!(heaviest.len(), 2);
-        let FlowReport { label, packets, bytes, last_second, dropped, marked, waiting } = heaviest[0];
+        let FlowReport { label, packets, bytes, last_second, dropped, marked, waiting, .. } = heaviest[0];
         assert_eq!((label, packets, bytes, last_second), (named(1), 2, 3500, 3500));
         assert_eq!((dropped, marked, waiting), (1, 1, 0));
         // A packet in the next second keeps what was before; two seconds later nobody is active.
@@ -512,6 +570,28 @@ mod tests {
         pass(&mut accounts, now, 4, 10, MS);
         assert!(labels(&accounts).contains(&named(4)) && !labels(&accounts).contains(&named(1)));
         assert_eq!(accounts.flows(), 2);
+    }
+
+    #[test]
+    fn an_account_that_was_quiet_is_of_the_flow_that_comes_then_and_one_that_goes_on_keeps_what_it_counted() {
+        let mut accounts = Accounts::default();
+        accounts.extend(1);
+        let from = |accounts: &mut Accounts, ms: u64, source: u32| {
+            let now = Time::from_millis(ms);
+            let id = accounts.on_arrival(now, FlowNumber(7), || named(source));
+            accounts.on_sent(now, id, 100, MS, false);
+            accounts.on_left(now, id, 0, 100);
+            let told = accounts.heaviest(now, 2);
+            (told[0].label, told[0].packets, told[0].ways[0].bytes, told.len())
+        };
+        assert_eq!(from(&mut accounts, 1000, 1), (named(1), 1, 100, 1));
+        assert_eq!(from(&mut accounts, 10_900, 2), (named(1), 2, 200, 1), "two flows of one number");
+        assert_eq!(from(&mut accounts, 21_000, 1), (named(1), 3, 300, 1), "it comes back");
+        assert_eq!(from(&mut accounts, 31_000, 2), (named(2), 1, 100, 1), "the first has ended");
+        // What waits is of the flow that it was.
+        let now = Time::from_millis(32_000);
+        accounts.on_arrival(now, FlowNumber(7), || named(2));
+        assert_eq!(from(&mut accounts, 50_000, 3), (named(2), 2, 200, 1));
     }
 
     proptest! {

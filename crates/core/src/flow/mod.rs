@@ -13,7 +13,7 @@
 //! - [`layers`] and [`reading`]: the way to a captured packet's IP header, outermost or innermost, and [`fragments`]: the ports of those
 //!   that have none;
 //! - [`activity`]: how many flows are active under several timeouts at once;
-//! - [`accounts`]: what the flows of a queue sent, lost and waited, and [`label`]: what a flow is called;
+//! - [`accounts`]: what the flows of a queue sent, lost and waited, [`ways`]: by which ways they left, and [`label`]: what a flow is called;
 //! - [`matching`]: whether a packet is one of those that a traffic class names.
 
 pub mod accounts;
@@ -32,6 +32,7 @@ pub mod matching;
 pub mod reading;
 pub mod slots;
 pub mod table;
+pub mod ways;
 
 pub use accounts::Accounts;
 pub use activity::Activity;

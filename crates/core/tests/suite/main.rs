@@ -22,6 +22,7 @@ mod bond_path_mtu;
 mod bond_record;
 mod bond_reliable;
 mod bond_sharing;
+mod bond_ways;
 mod buffer_fred;
 mod buffer_policies;
 mod congestion_numbered;

@@ -65,4 +65,26 @@ pub struct FlowStatus {
     pub marked: u64,
     /// Packets that wait.
     pub waiting: u32,
+    /// What most of it is of, by the name that [`ExplainedStatus`](super::ExplainedStatus) has; only of flows of peers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// Why it is of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
+    /// The channels by which it left; only of flows of peers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ways: Vec<WayStatus>,
+}
+
+/// What a flow sent by one channel, copies and repairs among it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WayStatus {
+    /// The channel's name.
+    pub channel: String,
+    /// What went there in the last whole second, in Mbit/s.
+    pub mbit: f64,
+    /// Bytes that went there.
+    pub bytes: u64,
+    /// Which part of all that the flow sent this is: in the last whole second, or, where it sent nothing then, since it began.
+    pub share: f64,
 }

@@ -50,8 +50,9 @@ pub struct Reached {
     pub path_mtu: usize,
     /// What the hub says.
     pub answer: Answer,
-    /// Whether somebody on the way changed the address from which it came.
-    pub translated: bool,
+    /// The address and port from which it was asked, as far as this host knows; where the hub saw others, somebody on the way
+    /// translates.
+    pub own: Option<SocketAddr>,
 }
 
 /// Asks the hub over all uplinks at once how the invitation stands; what came of each.
@@ -136,12 +137,11 @@ struct Looked {
 impl Looked {
     fn reached(&self, path_mtu: usize) -> Reached {
         let Looked { place, line, answer, rtt } = self;
-        let translated = line.own().is_some_and(|own| own != answer.seen);
         let tcp = match line.over() {
             Over::Udp(_) => None,
             Over::Tcp(place) => Some(place),
         };
-        Reached { place: *place, tcp, source: line.source(), rtt: *rtt, path_mtu, answer: *answer, translated }
+        Reached { place: *place, tcp, source: line.source(), rtt: *rtt, path_mtu, answer: *answer, own: line.own() }
     }
 }
 

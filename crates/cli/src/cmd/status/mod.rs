@@ -6,6 +6,8 @@ pub(super) mod shape;
 mod sharing;
 mod table;
 
+pub(super) use sharing::ways;
+
 use crate::exit::Outcome;
 use anyhow::{Context, bail};
 use fairspan_core::bond::Mode;

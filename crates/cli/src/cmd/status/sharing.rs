@@ -1,7 +1,7 @@
 //! How flows share a queue, for people.
 
 use super::table::table;
-use fairspan_live::status::{QueueStatus, SharingStatus, WaitStatus};
+use fairspan_live::status::{FlowStatus, QueueStatus, SharingStatus, WaitStatus, WayStatus};
 
 /// So many flows of a peer are shown; `--json` has more.
 const FLOWS: usize = 5;
@@ -35,9 +35,14 @@ pub(super) fn show_flows(sharing: &SharingStatus, most: usize) {
     if sharing.flows.is_empty() {
         return;
     }
-    let mut flows = table(["flow", "Mbit/s", "packets", "MB", "dropped", "marked", "waiting"]);
-    for flow in sharing.flows.iter().take(most) {
-        flows.add_row([
+    let shown = &sharing.flows[..most.min(sharing.flows.len())];
+    let has_ways = shown.iter().any(|flow| flow.class.is_some());
+    let mut flows = match has_ways {
+        true => table(["flow", "Mbit/s", "packets", "MB", "dropped", "marked", "waiting", "class", "goes by"]),
+        false => table(["flow", "Mbit/s", "packets", "MB", "dropped", "marked", "waiting"]),
+    };
+    for flow in shown {
+        let numbers = [
             flow.flow.clone(),
             format!("{:.3}", flow.mbit),
             flow.packets.to_string(),
@@ -45,9 +50,20 @@ pub(super) fn show_flows(sharing: &SharingStatus, most: usize) {
             flow.dropped.to_string(),
             flow.marked.to_string(),
             flow.waiting.to_string(),
-        ]);
+        ];
+        flows.add_row(numbers.into_iter().chain(has_ways.then(|| way(flow)).into_iter().flatten()));
     }
     println!("{flows}");
+}
+
+fn way(flow: &FlowStatus) -> [String; 2] {
+    [flow.class.clone().unwrap_or_else(|| "-".to_owned()), ways(&flow.ways)]
+}
+
+/// The channels of a flow with their shares; of less than half a per cent none.
+pub(crate) fn ways(ways: &[WayStatus]) -> String {
+    let told = ways.iter().filter(|way| way.share >= 0.005);
+    told.map(|way| format!("{} {:.0} %", way.channel, way.share * 100.0)).collect::<Vec<_>>().join(", ")
 }
 
 fn wait(wait: &WaitStatus) -> String {

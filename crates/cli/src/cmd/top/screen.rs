@@ -1,6 +1,7 @@
 //! How the terminal page looks. It is drawn anew whole; the terminal gets what differs.
 
 use super::model::{Key, Model, Row as Link, Seen};
+use crate::cmd::status::ways;
 use fairspan_live::status::{FlowStatus, Status};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -264,11 +265,19 @@ fn flows(status: &Status) -> Vec<Line<'static>> {
         return vec![plain("No flow sent anything in the last second.")];
     }
     let mut lines = vec![plain(" Mbit/s  waiting  dropped  flow").bold()];
-    lines.extend(
-        all.into_iter()
-            .map(|flow| plain(format!("{:>7.2}  {:>7}  {:>7}  {}", flow.mbit, flow.waiting, flow.dropped, flow.flow))),
-    );
+    for flow in all {
+        lines.push(plain(format!("{:>7.2}  {:>7}  {:>7}  {}", flow.mbit, flow.waiting, flow.dropped, flow.flow)));
+        lines.extend(way(flow));
+    }
     lines
+}
+
+/// By which channels a flow goes, and of what it is.
+fn way(flow: &FlowStatus) -> Option<Line<'static>> {
+    let class = flow.class.as_ref()?;
+    let by = if flow.ways.is_empty() { "no channel yet".to_owned() } else { ways(&flow.ways) };
+    let why = flow.because.as_deref().map_or_else(String::new, |because| format!(" ({because})"));
+    Some(Line::from(vec![Span::raw(format!("    by {by}")).cyan(), Span::raw(format!("; {class}{why}")).dim()]))
 }
 
 fn events(model: &Model) -> Vec<Line<'static>> {

@@ -127,6 +127,32 @@ fn flows_that_a_gateway_before_a_bond_splits_are_shown_beside_those_of_the_bond(
 }
 
 #[test]
+fn each_flow_is_shown_with_its_channels_and_its_class_at_80_by_24_and_hostile_names_command_nothing() {
+    let flow = |flow: &str, mbit: f64, rest: &str| {
+        format!(
+            r#"{{"flow":"{flow}","mbit":{mbit},"packets":1,"bytes":1000,"dropped":0,"marked":0,"waiting":0{rest}}}"#
+        )
+    };
+    let ways = r#","class":"all else","because":"most of it is of no class and not urgent","ways":[{"channel":"dsl","mbit":7.2,"bytes":900,"share":0.72},{"channel":"l\u001b[2Jte","mbit":2.8,"bytes":350,"share":0.28}]"#;
+    let none = r#","class":"calls","because":"most of it matches this class""#;
+    let wait = r#"{"packets":0,"median_ms":null,"p99_ms":null}"#;
+    let flows = [flow("tcp 10.0.0.2:22 > 10.0.0.1:5000", 10.0, ways), flow("udp calls", 0.1, none)].join(",");
+    let queue = format!(
+        r#""queue":{{"discipline":"hosts","buffer":"pfd","waiting_packets":0,"waiting_bytes":0,"delay":{wait},"sparse_delay":{wait},"active_flows":1,"jain":null,"backlogged_flows":0,"backlogged_jain":null,"flows":[{flows}]}},"explained""#
+    );
+    let text = PEERS.replace("\"explained\"", &queue);
+    let shown = screen(&model(&text), &Choice { tab: Tab::Flows, ..Choice::default() }, (80, 24));
+    let at = shown.lines().position(|line| line.contains("tcp 10.0.0.2:22")).unwrap_or_else(|| panic!("{shown}"));
+    let lines: Vec<&str> = shown.lines().skip(at).take(4).map(str::trim_end).collect();
+    assert_eq!(lines[0], "  10.00        0        0  tcp 10.0.0.2:22 > 10.0.0.1:5000");
+    assert_eq!(lines[1], "    by dsl 72 %, l[2Jte 28 %; all else (most of it is of no class and not");
+    assert_eq!(lines[2], "urgent)");
+    assert_eq!(lines[3], "   0.10        0        0  udp calls");
+    assert!(shown.contains("    by no channel yet; calls (most of it matches this class)"), "{shown}");
+    assert!(!shown.contains('\u{1b}'), "{shown:?}");
+}
+
+#[test]
 fn a_daemon_that_hangs_keeps_no_other_from_being_shown() {
     let folder = tempfile::tempdir().expect("a folder");
     let (hangs, answers) = (folder.path().join("hangs.sock"), folder.path().join("answers.sock"));

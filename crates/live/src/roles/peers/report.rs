@@ -3,13 +3,13 @@
 use super::Peers;
 use super::peer::{ChannelState, PeerState};
 use crate::quantity::show_rate;
-use crate::roles::sharing::sharing;
+use crate::roles::sharing::{sharing_of, ways};
 use crate::status::{
-    ChannelStatus, ClassStatus, Counters, ExplainedStatus, PathStatus, PeerStatus, QueueStatus, QuotaStatus, State,
-    Status,
+    ChannelStatus, ClassStatus, Counters, ExplainedStatus, FlowStatus, PathStatus, PeerStatus, QueueStatus,
+    QuotaStatus, State, Status,
 };
-use fairspan_core::bond::{self, Bond, CLASS_OPTIONS, ClassReport, Explanation, Mode, Reason};
-use fairspan_core::packet::Packet;
+use fairspan_core::bond::{self, CLASS_OPTIONS, ClassReport, Explanation, Mode, Reason};
+use fairspan_core::flow::accounts::FlowReport;
 use fairspan_core::path::{self, Measured};
 use fairspan_core::units::{ChannelId, Rate, Span, Time};
 
@@ -106,7 +106,7 @@ impl Peers {
                 bond.chain(flow).chain(cut).collect()
             },
             channels,
-            queue: (peer.mode != Mode::Flow).then(|| queue_status(now, &peer.bond)),
+            queue: (peer.mode != Mode::Flow).then(|| queue_status(now, peer)),
             classes: peer.bond.classes().map(|class| class_status(peer, &class)).collect(),
             invitation: self.invitation_status(number),
             split: None,
@@ -115,15 +115,22 @@ impl Peers {
     }
 }
 
-/// What waits in `bond` for a channel.
-fn queue_status<P: Packet>(now: Time, bond: &Bond<P>) -> QueueStatus {
+/// What waits for a channel of `peer`, and by which channels each flow goes.
+fn queue_status(now: Time, peer: &PeerState) -> QueueStatus {
+    let bond = &peer.bond;
     let (packets, bytes) = bond.waiting();
+    let complete = |report: &FlowReport, flow: &mut FlowStatus| {
+        if let Some((class, because)) = report.noted.map(|noted| bond.treatment(noted)) {
+            (flow.class, flow.because) = (Some(class), Some(because.to_owned()));
+        }
+        flow.ways = ways(&report.ways, |channel| peer.channel_name(ChannelId(channel as u8)));
+    };
     QueueStatus {
         discipline: bond.config().discipline.to_string(),
         buffer: bond.config().buffer.to_string(),
         waiting_packets: packets as u64,
         waiting_bytes: bytes.as_u64(),
-        sharing: bond.accounts().map(|accounts| sharing(accounts, now)),
+        sharing: bond.accounts().map(|accounts| sharing_of(accounts, now, complete)),
     }
 }
 

@@ -306,9 +306,16 @@
     all.sort((a, b) => b[1].mbit - a[1].mbit);
     if (!queues.some(([, queue]) => queue && queue.flows)) return null;
     if (!all.length) return el("p", null, "Nothing was sent in the last second.");
-    return grid("Flows", [["Flow", ""], ["By", ""], ["Mbit/s", n], ["Packets", n], ["Dropped", n], ["Marked", n], ["Waiting", n]],
-      all.slice(0, 30).map(([of, flow]) => [flow.flow, of, number(flow.mbit, 2), flow.packets, flow.dropped, flow.marked, flow.waiting]));
+    const shown = all.slice(0, 30);
+    const table = (wayed) => grid("Flows", [["Flow", ""], ["By", ""], ["Mbit/s", n], ...(wayed ? [["Class", ""], ["Goes by", ""]] : []), ["Packets", n], ["Dropped", n], ["Marked", n], ["Waiting", n]],
+      shown.map(([of, flow]) => [flow.flow, of, number(flow.mbit, 2), ...(wayed ? [classOf(flow), waysOf(flow)] : []), flow.packets, flow.dropped, flow.marked, flow.waiting]));
+    if (!shown.some(([, flow]) => flow.ways || flow.class)) return table(false);
+    return [el("p", { class: "hint" }, "What this end sends, in the last whole second; copies and repairs count where they go. Why a class goes by these channels stands below, under its name."), table(true)];
   };
+  const classOf = (flow) => (flow.class ? [flow.class, el("span", { class: "note" }, flow.because)] : "–");
+  const waysOf = (flow) => (flow.ways ? el("ul", { class: "ways" }, flow.ways.map((way) => el("li", null,
+    svg("svg", { class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { class: "all", width: 100, height: 8 }), svg("rect", { class: "part", width: (way.share * 100).toFixed(1), height: 8 })),
+    `${way.channel} ${percent(way.share, 0)} %`, el("span", { class: "of" }, ` ${number(way.mbit, 2)}`)))) : "–");
   const classes = (status) => {
     const all = status.peers.flatMap((peer) => (peer.classes || []).map((one) => [peer.name, one]));
     return all.length ? grid("Traffic classes", [["Class", ""], ["Peer", ""], ["Matches", ""], ["Mode", ""], ["Carried by", ""], ["Packets", n], ["Bytes", n], ["Dropped", n]],
