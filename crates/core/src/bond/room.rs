@@ -83,9 +83,8 @@ mod tests {
     #[test]
     fn what_the_rate_was_is_forgotten_in_five_to_ten_seconds_and_nothing_is_where_it_is_not_known() {
         let mut lately = Lately::default();
-        let found: Vec<u64> = [(0, 80), (4, 40), (6, 40), (12, 40), (20, 160), (31, 40)]
-            .map(|(second, mbit)| highest(&mut lately, second, mbit))
-            .to_vec();
+        let found = [(0, 80), (4, 40), (6, 40), (12, 40), (20, 160), (31, 40)]
+            .map(|(second, mbit)| highest(&mut lately, second, mbit));
         assert_eq!(found, [80, 80, 80, 40, 160, 40]);
         assert_eq!(lately.highest(Time::ZERO + Span::from_secs(32), None), None);
     }
