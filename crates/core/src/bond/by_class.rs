@@ -21,7 +21,7 @@
 //! but for tests of a channel by what was lost there.
 
 use super::Bond;
-use super::channel::{Channel, bit, each};
+use super::channel::{bit, each};
 use super::class::ClassMode;
 use super::classed::{Another, ClassReport, places};
 use super::express::{Haste, is_acknowledgement};
@@ -111,13 +111,15 @@ impl<P: Packet> Bond<P> {
             let down = c.down;
             c.down = failed.then(|| down.unwrap_or(now));
             if !c.is_urgent() && c.has_queue() {
-                let sum = |of: fn(&Channel) -> Option<Rate>| {
-                    let bits = |channel| of(&channels[channel]).map(Rate::as_bits_per_sec);
-                    let sum = each(c.carriers).map(bits).try_fold(0u64, |sum, bits| Some(sum.saturating_add(bits?)));
-                    sum.map(Rate::from_bits_per_sec)
-                };
-                let rates = sum(Channel::known_rate).zip(sum(|channel| channel.known_rate().max(channel.highest)));
-                let room = rates.map_or(UNPACED, |(present, highest)| waits.room(present, highest));
+                // Of those whose rates are all known.
+                let sums =
+                    each(c.carriers).map(|channel| &channels[channel]).try_fold((0u64, 0u64), |sums, channel| {
+                        let (present, highest) = (channel.known_rate()?, channel.known_rate().max(channel.highest)?);
+                        let add = |sum: u64, rate: Rate| sum.saturating_add(rate.as_bits_per_sec());
+                        Some((add(sums.0, present), add(sums.1, highest)))
+                    });
+                let rate = Rate::from_bits_per_sec;
+                let room = sums.map_or(UNPACED, |(present, highest)| waits.room(rate(present), rate(highest)));
                 c.queue.set_bounds(Some(room), self.config.queue_bytes);
             }
             if down.is_some() {

@@ -17,8 +17,6 @@ use crate::packet::Packet;
 use crate::units::{Bytes, ChannelId, Time};
 use alloc::vec::Vec;
 
-/// A queue holds at least this many of the largest packets, however slow the channels are.
-pub(super) const LEAST_QUEUE: usize = 32;
 /// Bytes in a queue above which the host is asked to wait, where channels without a rate set the pace.
 pub(super) const BACK_PRESSURE: usize = 256 * 1024;
 /// Bytes that may wait for a channel without a rate.

@@ -31,9 +31,10 @@
 
 use super::channel::{Channel, Channels, bit};
 use super::config::{Config, ConfigError};
-use super::lines::{LEAST_QUEUE, Lines, UNPACED, Waiting};
+use super::lines::{Lines, UNPACED, Waiting};
 use super::preset::{Distribution, Preset, Protection};
 use super::queue::ChannelQueue;
+use super::room::LEAST_QUEUE;
 use crate::flow::Buckets;
 use crate::options::{Family, Field, Value};
 use crate::packet::Packet;

@@ -5,9 +5,10 @@
 //! window that fitted the rate of a second ago still fits; a channel that carries nothing any more counts no longer. With rates that stay it is the
 //! time at the rate. Source: ours. Cost: O(channels) when a rate changes. Invariant: there is room for [`LEAST_QUEUE`] of the largest frames.
 
-use super::lines::LEAST_QUEUE;
 use crate::units::{Rate, Span, Time};
 
+/// A queue holds at least this many of the largest packets, however slow the channels are.
+pub(super) const LEAST_QUEUE: usize = 32;
 /// How long a rate is remembered at least.
 const MEMORY: Span = Span::from_secs(5);
 /// How many times as long what waits may take, where the rate was higher of late.

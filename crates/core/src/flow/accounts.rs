@@ -3,7 +3,7 @@
 //! What it is: an account for each of a bounded number of flows, in the order of their last packets. A new flow takes the
 //! account of the one that was quiet longest and has nothing waiting; where there is none such, all further flows share one
 //! account. A packet carries the number of its account, so that a flow is looked for once for each packet. Where flows are numbered by a hash,
-//! several have one number: an account that was quiet for [`QUIET`] is another flow's if the next packet is.
+//! several have one number: an account that was quiet for 10 s is another flow's if the next packet is.
 //!
 //! A packet is *sparse* if none of its flow waits when it comes: calls, questions for names, and the first packets of
 //! everything else are such. A flow is *backlogged* in a second in which one of its packets finds another.
