@@ -99,6 +99,9 @@ fn a_class_by_port_goes_by_its_channel_alone_and_a_listening_end_knows_the_chann
         let output = lab.fairspan("site", &["explain", "--socket", &socket, "--json"]);
         serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("a document")
     };
+    // On a busy host a channel may be late for a moment, and then the other one carries all else.
+    let both = serde_json::json!(["one", "two"]);
+    site.wait("both channels carry all else", |_| explained()["classes"][2]["channels"] == both);
     let told = explained();
     let names: Vec<_> = told["classes"].as_array().expect("classes").iter().map(|class| &class["name"]).collect();
     assert_eq!(names, ["games", "urgent", "all else"]);
@@ -106,7 +109,6 @@ fn a_class_by_port_goes_by_its_channel_alone_and_a_listening_end_knows_the_chann
     assert_eq!((&games_are["peer"], &games_are["mode"]), (&"hub".into(), &"reliable".into()), "{told}");
     assert_eq!(games_are["channels"], serde_json::json!(["two"]));
     assert_eq!(games_are["because"][0], "it names two: only these may carry it");
-    assert_eq!(told["classes"][2]["channels"], serde_json::json!(["one", "two"]));
     let text = String::from_utf8(lab.fairspan("site", &["explain", "--socket", &socket]).stdout).expect("text");
     assert!(text.starts_with("peer hub\n\n  games (reliable): by two\n    because\n      it names two"), "{text}");
 
