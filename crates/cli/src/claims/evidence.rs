@@ -39,6 +39,11 @@ impl Cell {
     }
 }
 
+/// The cells of a line whose values have no chance in them.
+pub(crate) fn exact(values: &[f64]) -> Vec<Cell> {
+    values.iter().copied().map(Cell::exact).collect()
+}
+
 /// A value with [`DIGITS`] significant digits; `None` where it is no number.
 pub(crate) fn rounded(value: f64) -> Option<f64> {
     if value == 0.0 || !value.is_finite() {

@@ -8,7 +8,7 @@ use super::{
 use crate::claims::Bench;
 use crate::claims::answer::relative;
 use crate::claims::bench::FigureRun;
-use crate::claims::evidence::{Cell, Evidence};
+use crate::claims::evidence::{Cell, Evidence, exact};
 use crate::claims::finding::{Curve, Finding, faults, least, most};
 use crate::claims::variation::{Constant, NOT_SO, Variation};
 
@@ -114,10 +114,6 @@ const STEPS: Variation =
 /// All of them.
 #[cfg(test)]
 pub(crate) const VARIATIONS: &[Variation] = &[BANDWIDTH, DELAYED, LOSSY, BACKGROUND, STEPS];
-
-fn exact(values: &[f64]) -> Vec<Cell> {
-    values.iter().copied().map(Cell::exact).collect()
-}
 
 /// Whether a value is the paper's within a claim's share of it.
 fn near(finding: &mut Finding, ours: f64, paper: f64, within: f64) {

@@ -4,7 +4,7 @@ use super::captures::{
     ByDefinition, ByTimeout, CHAINS, Counting, HALVES, KEYS, TABLE, by_definition, by_timeout, coarser, shorter,
 };
 use crate::claims::Bench;
-use crate::claims::evidence::{Cell, Evidence};
+use crate::claims::evidence::{Cell, Evidence, exact};
 use crate::claims::finding::faults;
 use crate::claims::variation::NOT_SO;
 use fairspan_core::units::Span;
@@ -85,10 +85,10 @@ pub(crate) fn timeouts(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
         let (mut cells, mut count) = (Vec::new(), 0);
         for (name, ByTimeout { most, halved, collisions }) in HALVES.iter().zip(&by_timeout(bench, counting)?) {
             count += faults(|finding| shorter(finding, name, most, halved, collisions));
-            cells.extend([collisions[0], collisions[2], collisions[3], most[3]]);
+            cells.extend([collisions[0], collisions[2], collisions[3], most[3]].map(|number| number as f64));
         }
-        cells.push(count as u64);
-        Ok(cells.into_iter().map(|number| Cell::exact(number as f64)).collect())
+        cells.push(count as f64);
+        Ok(exact(&cells))
     })
 }
 
@@ -116,10 +116,10 @@ pub(crate) fn aggregation(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {
         for (name, found) in HALVES.iter().zip(&by_definition(bench, counting, KEYS)?) {
             count += faults(|finding| coarser(finding, name, found));
             let ByDefinition { collisions, .. } = found;
-            cells.extend(collisions);
+            cells.extend(collisions.map(|number| number as f64));
         }
-        cells.push(count as u64);
-        Ok(cells.into_iter().map(|number| Cell::exact(number as f64)).collect())
+        cells.push(count as f64);
+        Ok(exact(&cells))
     })
 }
 

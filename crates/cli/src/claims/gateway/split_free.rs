@@ -6,7 +6,7 @@ use super::split::{
 use crate::claims::Bench;
 use crate::claims::answer::relative;
 use crate::claims::bench::FigureRun;
-use crate::claims::evidence::{Cell, Evidence};
+use crate::claims::evidence::{Cell, Evidence, exact};
 use crate::claims::finding::{Curve, faults};
 use crate::claims::variation::{Constant, NOT_SO, Variation};
 use anyhow::Context;
@@ -79,10 +79,6 @@ const SERVED: Variation =
 /// All of them.
 #[cfg(test)]
 pub(crate) const VARIATIONS: &[Variation] = &[T1, T3, TWO_SERVER, OPTIMAL, STARVED, SERVED];
-
-fn exact(values: &[f64]) -> Vec<Cell> {
-    values.iter().copied().map(Cell::exact).collect()
-}
 
 /// Of Figure 4.5.
 pub(crate) fn spoof_t1(bench: &mut Bench) -> anyhow::Result<Vec<Evidence>> {

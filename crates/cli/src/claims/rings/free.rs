@@ -5,7 +5,7 @@ use super::simulated::{FAIR, LINK, PARKING, REUSE, off, spatial_reuse};
 use super::unbalanced::worst;
 use crate::claims::Bench;
 use crate::claims::bench::FigureRun;
-use crate::claims::evidence::{Cell, Evidence};
+use crate::claims::evidence::{Cell, Evidence, exact};
 use crate::claims::finding::{Curve, faults, most};
 use crate::claims::variation::{Constant, NOT_SO, Variation};
 
@@ -138,10 +138,6 @@ pub(crate) const VARIATIONS: &[Variation] = &[
     SWINGS,
     UNLIKE,
 ];
-
-fn exact(values: &[f64]) -> Vec<Cell> {
-    values.iter().copied().map(Cell::exact).collect()
-}
 
 /// Shares of the flows under an algorithm, or under the only one that ran.
 fn shares(run: &FigureRun, flows: &[&str], algorithm: Option<&str>) -> anyhow::Result<Vec<f64>> {
