@@ -112,8 +112,8 @@ lane() { # name, seconds, command ...
     echo "$1" >"$lane.name"
     seconds=$2
     shift 2
-    # A session gets as much of the processors as another, however nice its processes are, unless it is nice itself. It is
-    # only a little: what another program leaves to a very nice one on a busy machine is nothing.
+    # A session gets as much of the processors as another, however nice its processes are, unless it is nice itself. This
+    # one is only a little nice: on a busy machine other programs leave next to nothing to a very nice one.
     # shellcheck disable=SC2016 # expanded inside
     setsid sh -c 'lane=$1 seconds=$2
         shift 2
