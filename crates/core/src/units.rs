@@ -4,6 +4,7 @@
 //! they cost nothing and behave the same on every machine.
 
 use core::fmt;
+use core::iter::Sum;
 use core::ops::{Add, AddAssign, Sub, SubAssign};
 
 /// An instant: nanoseconds since an origin that the driver chooses (process start, simulation start).
@@ -199,6 +200,13 @@ impl Rate {
     pub const fn bytes_in(self, span: Span) -> Bytes {
         let n = self.0 as u128 * span.0 as u128 / 8_000_000_000;
         if n > u64::MAX as u128 { Bytes(u64::MAX) } else { Bytes(n as u64) }
+    }
+}
+
+/// Of none it is zero.
+impl Sum for Rate {
+    fn sum<I: Iterator<Item = Rate>>(rates: I) -> Rate {
+        Rate(rates.fold(0, |sum, rate| sum.saturating_add(rate.0)))
     }
 }
 

@@ -111,15 +111,10 @@ impl<P: Packet> Bond<P> {
             let down = c.down;
             c.down = failed.then(|| down.unwrap_or(now));
             if !c.is_urgent() && c.has_queue() {
-                // Of those whose rates are all known.
-                let sums =
-                    each(c.carriers).map(|channel| &channels[channel]).try_fold((0u64, 0u64), |sums, channel| {
-                        let (present, highest) = (channel.known_rate()?, channel.known_rate().max(channel.highest)?);
-                        let add = |sum: u64, rate: Rate| sum.saturating_add(rate.as_bits_per_sec());
-                        Some((add(sums.0, present), add(sums.1, highest)))
-                    });
-                let rate = Rate::from_bits_per_sec;
-                let room = sums.map_or(UNPACED, |(present, highest)| waits.room(rate(present), rate(highest)));
+                let present: Option<Rate> = each(c.carriers).map(|channel| channels[channel].reckoned).sum();
+                let highest: Option<Rate> = each(c.carriers).map(|channel| channels[channel].highest).sum();
+                let rates = present.zip(highest);
+                let room = rates.map_or(UNPACED, |(present, highest)| waits.room(present, highest));
                 c.queue.set_bounds(Some(room), self.config.queue_bytes);
             }
             if down.is_some() {

@@ -175,7 +175,8 @@ pub struct Config {
     pub equalize: Span,
 
     /// Longest time a packet waits for its channel, at the sum of the usable channels' rates, where all have one and
-    /// they stay; for 5 to 10 s after one fell, up to three times as long. What finds no room is dropped. In mode `flow` each channel has a queue of its own, at its own rate. Default 100 ms.
+    /// they stay; for 5 to 10 s after one fell, up to three times as long. What finds no room is dropped. In mode `flow`
+    /// each channel has a queue of its own, at its own rate. Default 100 ms.
     pub queue_time: Span,
     /// Most memory, in bytes, that packets waiting for a channel may take. Default 20 MB: 150 ms of 1 Gbit/s.
     pub queue_bytes: usize,

@@ -168,12 +168,11 @@ impl<P: Packet> Distribute<P> {
 
     /// The rate at which the host queue drains, if that of every channel that drains it is `known`.
     pub(super) fn rate(&self, members: &[Member], known: impl Fn(ChannelId) -> Option<Rate>) -> Option<Rate> {
-        let bits = |channel| known(channel).map(Rate::as_bits_per_sec);
-        let sum: Option<u64> = match self {
-            Distribute::Best(order) => bits(*order.first()?),
-            _ => members.iter().map(|m| bits(m.channel)).sum(),
+        let sum: Option<Rate> = match self {
+            Distribute::Best(order) => known(*order.first()?),
+            _ => members.iter().map(|m| known(m.channel)).sum(),
         };
-        sum.filter(|_| !members.is_empty()).map(Rate::from_bits_per_sec)
+        sum.filter(|_| !members.is_empty())
     }
 
     /// The channels that carry data. Where the best one does `alone`, without copies, also the one before while its packets may be on

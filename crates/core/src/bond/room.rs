@@ -1,9 +1,11 @@
 //! How many bytes may wait for channels whose rate is known: as many as pass in a time, also of late.
 //!
-//! What it is: the bytes that pass in a time at the sum of the channels' rates, each the highest of the last one or two spans of [`MEMORY`], but
-//! never more than pass now in [`LONGEST`] times the time of the host queue. So a link whose rate falls costs a sender nothing that waits already, and a
-//! window that fitted the rate of a second ago still fits; a channel that carries nothing any more counts no longer. With rates that stay it is the
-//! time at the rate. Source: ours. Cost: O(channels) when a rate changes. Invariant: there is room for [`LEAST_QUEUE`] of the largest frames.
+//! What it is: the bytes that pass in a time at the sum of the channels' rates. A channel's rate is what it is now, or four fifths of the highest that
+//! it had in the last one or two spans of [`MEMORY`], where that is more: a law's probe is a quarter above what it found. It is never more than passes now in
+//! [`LONGEST`] times the time of the host queue. So a link whose rate falls costs a sender little of what waits already, and a window that fitted the
+//! rate of a second ago still fits. A channel that carries nothing any more does not count. With rates that stay it is the time at the rate.
+//!
+//! Source: ours. Cost: O(channels) when a rate changes. Invariant: there is room for [`LEAST_QUEUE`] of the largest frames.
 
 use crate::units::{Rate, Span, Time};
 
@@ -23,7 +25,7 @@ pub(super) struct Lately {
 }
 
 impl Lately {
-    /// It is `rate` at `now`; the highest that is remembered. Nothing where it is not known.
+    /// It is `rate` at `now`; that, or what is remembered less a probe. Nothing where it is not known.
     pub(super) fn highest(&mut self, now: Time, rate: Option<Rate>) -> Option<Rate> {
         let age = now.since(self.since);
         if age > MEMORY {
@@ -31,7 +33,8 @@ impl Lately {
             self.since = now;
         }
         self.most[0] = self.most[0].max(rate);
-        rate.and(self.most[0].max(self.most[1]))
+        let remembered = self.most[0].max(self.most[1])?.as_bits_per_sec();
+        Some(rate?.max(Rate::from_bits_per_sec(remembered / 5 * 4)))
     }
 }
 
@@ -70,6 +73,8 @@ mod tests {
     fn where_the_rate_stays_there_is_room_for_the_time_and_for_some_frames_in_any_case() {
         let mut lately = Lately::default();
         assert!((0..30).all(|second| highest(&mut lately, second, 80) == 80));
+        // A law's probe, and the rate that it had found.
+        assert_eq!([(30, 100), (31, 80)].map(|(second, mbit)| highest(&mut lately, second, mbit)), [100, 80]);
         assert_eq!(WAITS.room(Rate::from_mbit(80), Rate::from_mbit(80)), 1_500_000);
         assert_eq!(WAITS.room(Rate::from_mbit(0), Rate::from_mbit(0)), LEAST_QUEUE * 1500);
     }
@@ -86,7 +91,7 @@ mod tests {
         let mut lately = Lately::default();
         let found = [(0, 80), (4, 40), (6, 40), (12, 40), (20, 160), (31, 40)]
             .map(|(second, mbit)| highest(&mut lately, second, mbit));
-        assert_eq!(found, [80, 80, 80, 40, 160, 40]);
+        assert_eq!(found, [80, 64, 64, 40, 160, 40]);
         assert_eq!(lately.highest(Time::ZERO + Span::from_secs(32), None), None);
     }
 }
