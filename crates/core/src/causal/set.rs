@@ -218,6 +218,25 @@ mod tests {
     }
 
     #[test]
+    fn a_quantum_of_a_gibibyte_is_the_largest() {
+        let most = 1_073_741_824;
+        assert_eq!(ChannelSet::of(&[most], Bytes::new(1)).unwrap().quantum(ChannelId(0)), most as u32);
+        let refused = SetError::Quantum { channel: ChannelId(0), quantum: most + 1, least: 1 };
+        assert_eq!(ChannelSet::of(&[most + 1], Bytes::new(1)), Err(refused));
+    }
+
+    #[test]
+    fn what_is_taken_out_of_a_set_has_no_quantum_any_more_and_the_rest_stays() {
+        let set = ChannelSet::of(&[100, 200, 300], Bytes::new(1)).unwrap();
+        // Channel 5 is no member.
+        let rest = set.without(bit(ChannelId(1)) | bit(ChannelId(5)));
+        assert_eq!((rest.mask(), rest.len(), rest.is_empty(), rest.round_bytes()), (0b101, 2, false, Bytes::new(400)));
+        assert_eq!([0, 1, 2, 5].map(|c| rest.quantum(ChannelId(c))), [100, 0, 300, 0]);
+        let none = rest.without(u64::MAX);
+        assert_eq!((none.mask(), none.is_empty(), none.round_bytes()), (0, true, Bytes::ZERO));
+    }
+
+    #[test]
     fn the_next_member_is_found_in_cyclic_order() {
         let mask = 1 | 1 << 5 | 1 << 63;
         assert_eq!([next_in(mask, 0), next_in(mask, 4), next_in(mask, 5), next_in(mask, 63)], [5, 5, 63, 0]);

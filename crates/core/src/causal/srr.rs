@@ -326,6 +326,28 @@ mod tests {
     }
 
     #[test]
+    fn a_set_of_nobody_is_refused_and_changes_nothing() {
+        let some = ChannelSet::of(&[100, 200], Bytes::new(1)).unwrap();
+        let none = some.without(some.mask());
+        assert_eq!(Srr::new(&none).err(), Some(SetError::Empty));
+        let mut s = Srr::new(&some).unwrap();
+        s.update(Bytes::new(30));
+        assert_eq!(s.adopt(&none), Err(SetError::Empty));
+        assert_eq!((s.mask(), s.select(), s.deficit(ChannelId(0))), (0b11, ChannelId(0), 70));
+        assert_eq!([0, 1].map(|c| s.quantum(ChannelId(c))), [100, 200]);
+    }
+
+    #[test]
+    fn who_is_left_by_a_jump_keeps_what_it_has() {
+        let mut s = srr(&[100, 100, 100]);
+        s.update(Bytes::new(100));
+        s.update(Bytes::new(30));
+        s.jump(7);
+        assert_eq!((s.select(), s.round()), (ChannelId(0), 7));
+        assert_eq!([0, 1, 2].map(|c| s.deficit(ChannelId(c))), [100, 70, 100]);
+    }
+
+    #[test]
     fn an_absurd_debt_costs_bounded_time() {
         let mut s = srr(&[1, 1]);
         s.set_deficit(ChannelId(1), -(1 << 60));

@@ -154,6 +154,7 @@ mod tests {
             for i in [3u8, 1, 3, 3, 1] {
                 queue.enqueue(ChannelId(i), vec![i; 10]).unwrap();
             }
+            assert_eq!((queue.len(), queue.is_empty()), (5, false));
             let mut served = vec![];
             while let Some((channel, packet)) = queue.dequeue() {
                 assert_eq!(channel.0, packet[0]);
@@ -161,7 +162,7 @@ mod tests {
             }
             served.sort_unstable();
             assert_eq!(served, [1, 1, 3, 3, 3]);
-            assert!(queue.is_empty());
+            assert_eq!((queue.len(), queue.is_empty()), (0, true));
             assert_eq!(queue.enqueue(ChannelId(64), vec![0]), Err(vec![0]));
         }
         let set = ChannelSet::of(&[100, 200, 300, 400], Bytes::new(100)).unwrap();
@@ -169,5 +170,18 @@ mod tests {
         serve(Rr::new(&set).unwrap());
         serve(Grr::new(&set).unwrap());
         serve(Rfq::new(&set, 9).unwrap());
+    }
+
+    #[test]
+    fn what_waits_for_its_turn_is_counted_until_it_is_taken() {
+        let set = ChannelSet::of(&[100, 100], Bytes::new(100)).unwrap();
+        let mut order = Resequencer::new(Srr::new(&set).unwrap());
+        assert!(order.is_empty());
+        order.handle(ChannelId(1), vec![1; 100]).unwrap();
+        order.handle(ChannelId(1), vec![1; 100]).unwrap();
+        assert_eq!((order.poll(), order.len(), order.is_empty()), (None, 2, false));
+        order.handle(ChannelId(0), vec![0; 100]).unwrap();
+        assert_eq!([order.poll(), order.poll()].map(|taken| taken.map(|(channel, _)| channel.0)), [Some(0), Some(1)]);
+        assert_eq!((order.poll(), order.len()), (None, 1));
     }
 }
