@@ -6,7 +6,7 @@ one build (copying.py), each behind a switch (switched.py), and of the tests tho
 costs some hundredths of a second.
 
 What was found is kept below target/mutants. A later run does not run again what was killed while the code of its file stays as it is
-(tests may change). A survivor that is not in tests/mutants.toml makes this fail. One that is, and is killed or gone, is told.
+(tests may change), nor survivors that are listed. A survivor that is not in tests/mutants.toml makes this fail. One that is, and is killed or gone, is told.
 """
 
 import argparse
@@ -154,7 +154,7 @@ def blame(why, rendered, spans, out, without):
             return
 
 
-def run(folder, mutants, state, until, jobs):
+def run(folder, mutants, state, until, jobs, accepted):
     found, left = build(folder, mutants, state)
     state.keep()
     began = time.monotonic()
@@ -162,7 +162,9 @@ def run(folder, mutants, state, until, jobs):
     tests = Tests(found, WORK / "notes", jobs)
     for test in tests.failing:
         print(f"  fails with switches that are all off, and is left out: {test.name}")
-    open_ = [mutant for mutant in left if state.found.get(mutant.key) not in SEEN]
+    # Those that no test saw come last, since they take the longest; a run that is cut off is to find something new.
+    open_ = [mutant for mutant in left if state.found.get(mutant.key) not in SEEN and (mutant.key not in accepted or mutant.key not in state.found)]
+    open_.sort(key=lambda mutant: mutant.key in state.found)
     print(f"{folder}: {len(tests.seconds)} tests, {time.monotonic() - began:.0f} s; {len(open_)} mutants to be run", flush=True)
     keys = {mutant.number: mutant.key for mutant in mutants}
     told = 0
@@ -238,7 +240,7 @@ def main():
         mutants = listed(folder)
         state = State(folder, mutants)
         if not arguments.report and time.monotonic() < until:
-            run(folder, mutants, state, until, arguments.jobs)
+            run(folder, mutants, state, until, arguments.jobs, list_)
         count = lambda *what: sum(state.found.get(mutant.key) in what for mutant in mutants)
         left = count(None)
         print(

@@ -9,6 +9,7 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Lock
 
 # A mutant that allocates for ever is to end, not the machine.
 MEMORY = 4 << 30
@@ -131,17 +132,19 @@ class Tests:
 
     def all(self, numbers, until, tell):
         """Tries these mutants until the time is over, and tells each answer."""
-
-        stopped = False
+        stopped, one_at_a_time = False, Lock()
 
         def one(number):
-            return (number, self.try_(number)) if not stopped and time.monotonic() < until else (number, None)
+            if stopped or time.monotonic() >= until:
+                return
+            what = self.try_(number)
+            with one_at_a_time:
+                tell(number, what)
 
         with ThreadPoolExecutor(self.jobs) as pool:
             try:
-                for number, what in pool.map(one, numbers):
-                    if what is not None:
-                        tell(number, what)
+                for _ in pool.map(one, numbers):
+                    pass
             finally:
                 # The pool waits for what was begun, and for nothing else.
                 stopped = True

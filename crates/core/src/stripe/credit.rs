@@ -156,6 +156,32 @@ mod tests {
     }
 
     #[test]
+    fn a_marker_tells_how_many_packets_were_lost_before_it_and_never_fewer_than_none() {
+        let mut arrivals = Arrivals::default();
+        arrivals.on_arrival(100);
+        assert_eq!([arrivals.on_marker(100, 1), arrivals.on_marker(900, 4), arrivals.on_marker(900, 4)], [0, 3, 0]);
+        assert_eq!(arrivals.on_marker(800, 2), 0);
+        assert_eq!(arrivals.grant((0, 0), (1000, 10)), (1800, 12));
+    }
+
+    #[test]
+    fn a_new_epoch_counts_from_nothing() {
+        let mut gate = CreditGate::new(true);
+        gate.grant(ChannelId(5), 2000, 2);
+        gate.on_sent(ChannelId(5), Bytes::new(100));
+        gate.reset();
+        assert_eq!(gate, CreditGate::new(true));
+    }
+
+    #[test]
+    fn what_a_grant_has_grown_by_since_it_was_told_is_known_around_the_end() {
+        let mut arrivals = Arrivals::default();
+        assert_eq!(arrivals.untold(700), 700);
+        arrivals.on_told(u32::MAX - 9);
+        assert_eq!(arrivals.untold(20), 30);
+    }
+
+    #[test]
     fn an_older_grant_takes_nothing_back() {
         let mut gate = CreditGate::new(true);
         gate.grant(ChannelId(5), 2000, 2);

@@ -37,11 +37,8 @@ impl Held {
         let below = (1u64 << bit) - 1;
         let around = after.iter().chain(before).chain(after.first());
         around.enumerate().find_map(|(n, word)| {
-            let word = match n {
-                0 => word & !below,
-                _ if n == self.words.len() => word & below,
-                _ => *word,
-            };
+            // When it comes around to this word again, what is not below is known to be free.
+            let word = if n == 0 { word & !below } else { *word };
             (word != 0).then(|| n * 64 + word.trailing_zeros() as usize - bit as usize)
         })
     }

@@ -455,8 +455,15 @@ impl<P: Packet> Receiver<P> {
         let mut skipped = 0;
         let from = self.srr.round();
         loop {
-            if self.changing && !self.enter_round() {
-                return None;
+            if self.changing {
+                let known = self.enter_round();
+                // What members that left still held is older than what this round brings.
+                if !self.out.is_empty() {
+                    return self.out.pop_front();
+                }
+                if !known {
+                    return None;
+                }
             }
             let id = self.srr.select();
             let c = &mut self.channel[id.index() & (ChannelId::LIMIT - 1)];

@@ -63,4 +63,7 @@ mod striping_disciplines;
 mod striping_flow;
 mod striping_fragment;
 mod striping_hostile;
+mod striping_reassembly;
+mod striping_receiver;
 mod striping_reception;
+mod striping_sender;
