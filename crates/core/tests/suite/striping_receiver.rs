@@ -107,6 +107,21 @@ fn markers_tell_what_was_lost_and_may_ask_for_credit() {
 }
 
 #[test]
+fn room_that_has_grown_by_half_the_buffer_since_it_was_told_is_told() {
+    let mut config = ReceiverConfig::default();
+    (config.credits, config.buffer_bytes, config.buffer_packets) = (true, Bytes::new(1000), 10);
+    let mut r = receiver(config);
+    let mut after = |len| {
+        r.handle_data(Time::ZERO, ChannelId(0), vec![0; len]);
+        assert!(r.poll_deliver().is_some());
+        r.poll_reply().map(|(channel, ack)| (channel.0, ack.grant))
+    };
+    assert_eq!(after(499), None);
+    assert_eq!(after(1), Some((0, Some((1500, 12)))));
+    assert_eq!(after(400), None);
+}
+
+#[test]
 fn a_marker_on_a_channel_where_the_plan_has_not_come_by_asks_for_a_reset() {
     let mut r: Receiver<Vec<u8>> = Receiver::new(ReceiverConfig::default());
     r.handle_plan(Time::ZERO, ChannelId(0), &plan(ChannelId(0)));
@@ -147,8 +162,10 @@ fn more_bytes_than_were_sent_before_a_marker_prove_that_the_place_is_lost() {
 #[test]
 fn a_channel_that_is_skipped_is_compared_by_the_round_that_it_waits_for() {
     let mut r = receiver(ReceiverConfig::default());
+    let skips = r.stats().skips;
     hears(&mut r, marker(0, (3, 1000)));
     assert_eq!((r.poll_deliver(), r.discipline().round_of(ChannelId(0))), (None, 2));
+    assert_eq!(r.stats().skips, skips + 1);
     r.handle_data(Time::ZERO, ChannelId(0), vec![0; 100]);
     hears(&mut r, marker(0, (3, 900)));
     assert!(!asks(&mut r));
@@ -159,6 +176,74 @@ fn a_channel_that_is_skipped_is_compared_by_the_round_that_it_waits_for() {
         })
         .collect();
     assert_eq!(asked, [false, false, true]);
+}
+
+#[test]
+fn a_marker_of_a_round_that_has_passed_counts_as_well_when_its_turn_comes() {
+    let in_round_3 = || {
+        let mut r = receiver(ReceiverConfig::default());
+        for _ in 0..2 {
+            (0..2).for_each(|channel| r.handle_data(Time::ZERO, ChannelId(channel), vec![0; 1000]));
+        }
+        assert_eq!((std::iter::from_fn(|| r.poll_deliver()).count(), r.discipline().round()), (4, 3));
+        r
+    };
+    // One round before may be a frame that overtook it. It counts when it comes and when its turn comes.
+    let mut r = in_round_3();
+    hears(&mut r, marker(0, (2, 1000)));
+    assert_eq!((r.poll_deliver(), r.stats().ahead, asks(&mut r)), (None, 0, false));
+    hears(&mut r, marker(0, (2, 1000)));
+    assert_eq!((r.stats().ahead, asks(&mut r)), (1, true));
+    // Two rounds before is no such thing.
+    let mut r = in_round_3();
+    hears(&mut r, marker(0, (1, 1000)));
+    assert_eq!((r.stats().ahead, r.poll_timeout()), (0, None));
+    assert_eq!((r.poll_deliver(), r.stats().ahead, r.poll_timeout()), (None, 1, Some(Time::ZERO)));
+}
+
+#[test]
+fn a_marker_with_another_quantum_or_of_a_change_before_its_round_proves_that_somebody_else_announced() {
+    let mut r = receiver(ReceiverConfig::default());
+    hears(&mut r, Marker { quantum: 999, ..marker(0, (1, 900)) });
+    assert_eq!((r.stats().unknown, r.poll_timeout()), (0, None));
+    assert_eq!((r.poll_deliver(), r.stats().unknown, r.poll_timeout()), (None, 1, Some(Time::ZERO)));
+    let mut r = receiver(ReceiverConfig::default());
+    let wider = ChannelSet::of(&[2000, 1000], Bytes::new(1000)).unwrap();
+    hears_plan(&mut r, &other(0, 9, (2, 1), 50, &wider));
+    hears(&mut r, Marker { generation: 2, quantum: 2000, ..marker(0, (1, 2000)) });
+    assert_eq!((r.stats().unknown, r.poll_timeout()), (0, None));
+    assert_eq!((r.poll_deliver(), r.stats().unknown, r.poll_timeout()), (None, 1, Some(Time::ZERO)));
+}
+
+#[test]
+fn rounds_in_which_nobody_is_served_are_jumped_over_and_no_round_in_which_somebody_waits() {
+    // Channel 0 goes on in round 1000, channel 1 in 33: 65 visits later, it is its turn.
+    let mut r = receiver(ReceiverConfig::default());
+    hears(&mut r, marker(1, (33, 1000)));
+    hears(&mut r, marker(0, (1000, 1000)));
+    assert_eq!((r.poll_deliver(), r.discipline().round()), (None, 33));
+    r.handle_data(Time::ZERO, ChannelId(1), vec![0; 1000]);
+    assert!(r.poll_deliver().is_some());
+    // Dead, it is waited for no longer, but what it brought has its place.
+    let mut r = receiver(ReceiverConfig::default());
+    hears(&mut r, marker(1, (33, 1000)));
+    r.handle_data(Time::ZERO, ChannelId(1), vec![0; 100]);
+    hears_plan(&mut r, &Plan { dead: 2, ..other(0, 9, (2, 1), 1001, &two_of_a_kilobyte().without(2)) });
+    hears(&mut r, marker(0, (1000, 1000)));
+    assert_eq!((r.poll_deliver().map(|packet| packet.len()), r.discipline().round()), (Some(100), 33));
+    assert_eq!((r.poll_deliver(), r.discipline().round(), r.stats().unknown), (None, 1000, 0));
+}
+
+#[test]
+fn while_a_change_is_announced_no_marker_proves_that_the_place_is_lost() {
+    let mut r = receiver(ReceiverConfig::default());
+    let wider = ChannelSet::of(&[2000, 1000], Bytes::new(1000)).unwrap();
+    hears_plan(&mut r, &other(0, 9, (2, 1), 50, &wider));
+    r.handle_data(Time::ZERO, ChannelId(0), vec![0; 101]);
+    for _ in 0..5 {
+        hears(&mut r, marker(0, (1, 900)));
+        assert!(!asks(&mut r));
+    }
 }
 
 /// Another plan: its epoch, generations and members differ.
@@ -249,12 +334,15 @@ fn changes_announced_upon_each_other_come_into_force_one_after_the_other_and_wha
     comes(&mut r, 0, &[1000, 1000, 1000, 1000]);
     comes(&mut r, 1, &[1000, 1000, 300, 200]);
     hears(&mut r, Marker { generation: 3, sent_bytes: 4000, sent_packets: 4, ..marker(0, (4, 1000)) });
+    while r.poll_reply().is_some() {}
     let order: Vec<(u8, usize)> =
         std::iter::from_fn(|| r.poll_deliver()).map(|packet| (packet[0], packet.len())).collect();
     let k = 1000;
     assert_eq!(order, [(0, k), (1, k), (0, k), (0, k), (1, k), (1, 300), (1, 200), (0, k)]);
     assert_eq!((r.generation(), r.stats().changes, r.stats().delivered), (3, 2, 8));
     assert_eq!((r.stats().delivered_bytes, r.buffered_packets()), (6500, 0));
+    let told: Vec<_> = std::iter::from_fn(|| r.poll_reply()).map(|(channel, ack)| (channel.0, ack.applied)).collect();
+    assert_eq!(told, [(0, 3), (1, 3)]);
 }
 
 #[test]
