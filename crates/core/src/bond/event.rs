@@ -226,6 +226,8 @@ counters! {
         mss_clamped,
         /// Mode `reliable`: frames that carried a packet again, because the one before was lost.
         resent,
+        /// Of the packets that these carried, those that were not lost, but would have arrived much later: their channel had become slow.
+        detoured,
         /// Mode `reliable`: second frames of packets of a channel that loses some, sent while another channel had nothing to send.
         spare_copies,
         /// Mode `reliable`: second frames of urgent packets of a channel that may lose them.

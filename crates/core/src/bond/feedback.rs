@@ -82,6 +82,7 @@ impl<P: Packet> Bond<P> {
             self.stats.bad_control += 1;
         }
         self.settle_told(now, channel);
+        self.look_for_detours(now, channel);
         if self.channels[channel].is_other_rate() {
             self.refresh_queue(now);
             self.refresh_classes(now);

@@ -43,6 +43,7 @@ mod compression;
 mod config;
 mod confirm;
 mod cover;
+mod detour;
 mod distribute;
 mod equalize;
 mod event;

@@ -184,7 +184,12 @@ impl<P: Packet> Bond<P> {
     }
 
     /// The same, behind when the frame arrives.
-    fn first_arrival(&self, now: Time, channels: u64, lost_by: Option<ChannelId>) -> Option<(Time, ChannelId, Time)> {
+    pub(super) fn first_arrival(
+        &self,
+        now: Time,
+        channels: u64,
+        lost_by: Option<ChannelId>,
+    ) -> Option<(Time, ChannelId, Time)> {
         let reference = self.channels.reference();
         let arrival = |channel: ChannelId| {
             let c = &self.channels[channel];

@@ -19,7 +19,7 @@
 //! | e | by how much a probe goes faster: (10 ms + 4 d)/b at first, of 1/32 to 1/4 | `Phase::Up` |
 //! | s | 0.7 times the mean step of q from one sample to the next, at most d: what d is without queues of one's own, which come and go | `roughness` |
 //! | a = 12 packets, where r > 100 ms as many more as r is longer | by how much more than C r is under way in a small probe | `small_probe` |
-//! | J = 24 d, at most 1 s | least time of a round in which a rate is measured (cruise, look) | `JITTERS` |
+//! | J = 24 s or 12 d, whichever is more, at most 1 s | least time of a round in which a rate is measured (cruise, look) | `JITTERS` |
 //!
 //! A round lasts until what was sent before it is acknowledged. Its rate is what was delivered from its first report to its last (from the
 //! last of the round before, if that had enough to send), over the time between, and at most the largest sample of the delivery rate,
@@ -42,8 +42,8 @@
 //! | Q > max(b, 30 ms) + 4 d: others fill the path's queue; or it overflowed in the last 6 s | up with e = a/(C r), at most 1/4; where the queue is full even after that, cruise |
 //! | otherwise | up |
 //!
-//! The path became slower where every packet waits max(b/2, 25 ms) more than what stood at the end of the last drain, for b and J of the d before that
-//! (at most four times max(b, 24 s)), and less than 0.45 g C arrives in that time: C is what arrived, and a drain with g = b/(b + q), of 1/4 to 3/4,
+//! The path became slower where every packet waits max(b/2, 25 ms) more than what stood at the end of the last drain, for b and 24 d of before that
+//! (at most 1 s, and four times max(b, 24 s)), and less than 0.45 g C arrives in that time: C is what arrived, and a drain with g = b/(b + q), of 1/4 to 3/4,
 //! follows at once. So it did where Q is 2 max(b, 25 ms) above what stood at the end of the last drain in a round of a cruise, and where less
 //! than 0.6 g C arrives in a drain: C is what the last two rounds had, and a drain follows.
 //! What comes in bursts, as from a TCP connection that waits for another path, has not enough to send all that time. The path is busy even so where every
@@ -106,7 +106,7 @@ const AT_ONCE: f64 = 0.45;
 const HIDDEN: Span = Span::from_secs(5);
 /// The same where pauses did not shorten it.
 const MOST_HIDDEN: Span = Span::from_secs(60);
-/// How many times the mean deviation of the wait a round takes at least.
+/// How many times s a round takes at least; half as many times d.
 const JITTERS: f64 = 24.0;
 /// But no longer than this for that reason: when a long queue goes, d is as large as it for a moment.
 const LONG: Span = Span::from_secs(1);
@@ -456,7 +456,7 @@ impl Probe {
     /// A round is over.
     fn end_round(&mut self, now: Time, next: u64) {
         let round = core::mem::replace(&mut self.round, Round::new(next, now));
-        let long = Span::from_nanos((JITTERS * self.deviation) as u64).min(LONG);
+        let long = Span::from_nanos((JITTERS * self.roughness().max(self.deviation / 2.0)) as u64).min(LONG);
         if round.enough {
             self.round.first = round.first.map(|_| round.last);
         }

@@ -210,6 +210,21 @@ impl Flight {
         self.records.iter().filter(|r| r.open && r.note != Note::NONE).map(|r| r.note)
     }
 
+    /// What is under way behind the first `stays` bytes is told as if it were lost. What becomes of it is told in its time nevertheless.
+    pub(crate) fn doubt(&mut self, stays: Bytes) {
+        let first = self.next - self.records.len() as u64;
+        let mut ahead = 0;
+        for place in 0..self.records.len() {
+            let record = self.records[place];
+            if record.open {
+                ahead += u64::from(record.bytes);
+                if ahead > stays.as_u64() {
+                    self.tell(record.note, first + place as u64, false);
+                }
+            }
+        }
+    }
+
     /// Numbers that others overtook, and that went before `before`, are lost.
     pub(crate) fn lose_overdue(&mut self, before: Time) -> Report {
         let in_flight = Bytes::new(self.in_flight);
@@ -549,6 +564,25 @@ mod tests {
         let report = flight.on_feedback(US(101), &feedback(5, 4, 0b1011)).unwrap();
         assert_eq!((report.delivered, report.lost, report.lost_up_to), (Bytes::new(200), Bytes::new(100), Some(2)));
         assert_eq!(flight.in_flight(), Bytes::ZERO);
+    }
+
+    #[test]
+    fn what_is_doubted_is_told_as_lost_and_what_becomes_of_it_in_its_time() {
+        let mut flight = Flight::default();
+        for n in 0..5 {
+            flight.on_sent(US(n), 100);
+            flight.note_last(Note { slot: n as u32, generation: 0 });
+        }
+        let told = |flight: &mut Flight| -> alloc::vec::Vec<(u32, u64, bool)> {
+            std::iter::from_fn(|| flight.poll_settled()).map(|s| (s.note.slot, s.number, s.delivered)).collect()
+        };
+        flight.on_feedback(US(100), &feedback(2, 2, 0b11)).unwrap();
+        assert_eq!(told(&mut flight), [(0, 1, true), (1, 2, true)]);
+        flight.doubt(Bytes::new(100));
+        assert_eq!(told(&mut flight), [(3, 4, false), (4, 5, false)], "one of the three under way stays");
+        assert_eq!((flight.in_flight(), flight.lost_packets), (Bytes::new(300), 0));
+        flight.on_feedback(US(200), &feedback(5, 5, u64::MAX)).unwrap();
+        assert_eq!(told(&mut flight), [(2, 3, true), (3, 4, true), (4, 5, true)]);
     }
 
     /// The peer names the newest 64 and counts all: which of those before arrived is a guess.

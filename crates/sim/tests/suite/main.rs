@@ -4,6 +4,7 @@ mod allocations;
 mod bond_classes;
 mod bond_compressed;
 mod bond_decline;
+mod bond_detours;
 mod bond_failure;
 mod bond_flow;
 mod bond_parity;
