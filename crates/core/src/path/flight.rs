@@ -577,12 +577,12 @@ mod tests {
             std::iter::from_fn(|| flight.poll_settled()).map(|s| (s.note.slot, s.number, s.delivered)).collect()
         };
         flight.on_feedback(US(100), &feedback(2, 2, 0b11)).unwrap();
-        assert_eq!(told(&mut flight), [(0, 1, true), (1, 2, true)]);
+        assert_eq!(told(&mut flight), [(1, 2, true), (0, 1, true)]);
         flight.doubt(Bytes::new(100));
         assert_eq!(told(&mut flight), [(3, 4, false), (4, 5, false)], "one of the three under way stays");
         assert_eq!((flight.in_flight(), flight.lost_packets), (Bytes::new(300), 0));
         flight.on_feedback(US(200), &feedback(5, 5, u64::MAX)).unwrap();
-        assert_eq!(told(&mut flight), [(2, 3, true), (3, 4, true), (4, 5, true)]);
+        assert_eq!(told(&mut flight), [(4, 5, true), (3, 4, true), (2, 3, true)]);
     }
 
     /// The peer names the newest 64 and counts all: which of those before arrived is a guess.

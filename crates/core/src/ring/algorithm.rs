@@ -238,7 +238,10 @@ mod tests {
             ("drr", "`drr` is no fairness algorithm; known are dvsr, rpr-am, rpr-cm, dba, explicit, fifo"),
             ("dvsr:bits=9", "bits is `9`; write one of 8, 16"),
             ("dvsr:bits=8,bits=8", "bits is given twice; keep one"),
-            ("dvsr:8", "dvsr takes no value `8`; write OPTION=VALUE, with one of bits, suballocation, window, spare"),
+            (
+                "dvsr:8",
+                "dvsr takes no value `8`; write OPTION=VALUE, with one of bits, suballocation, window, spare, start",
+            ),
             ("fifo:bits=8", "fifo has no option `bits`; it has none"),
             ("dvsr:window=0", "window is `0`; write a number from 1 to 1024"),
             ("dvsr:spare=0.5", "spare is `0.5`; write a share from 0 to 0.1, such as 0"),

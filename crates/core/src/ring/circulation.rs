@@ -135,6 +135,11 @@ impl Circulation {
         self.codes[node.index()]
     }
 
+    /// The link of `node` came up: this is its rate until it is heard.
+    pub(super) fn begin(&mut self, node: NodeId, share: f64) {
+        self.codes[node.index()] = self.bits.encode(share);
+    }
+
     /// Puts in this node's own.
     pub(super) fn set_share(&mut self, share: f64) {
         self.codes[self.node.index()] = self.bits.encode(share);

@@ -21,6 +21,10 @@
 //!   While more than a few packets of each ingress wait in transit, up to 0.3 % more is held back.
 //! - F is for an ingress of the least weight of the ring, as a share of the nominal rate: unlike links and weights need
 //!   no table. The heaviest ingress thus reaches all of a link too.
+//! - With `start`, a link that comes up gives each ingress its least part, C over all weights, for so many intervals: with 3 all have been counted
+//!   once round the ring. Else all would flood before the first message is round, and fill transit queues from end to end.
+//! - With `start` too: while transit waits, an ingress that was counted meanwhile and is not any more counts as held back on its way, not as one that
+//!   stopped. Else the others are given its part, and the queue that shuts it out stays.
 //! - A message that comes within half an interval of the last computation is passed on with the rate as it is: whoever
 //!   sends many does not shorten the counts.
 //!
@@ -64,6 +68,8 @@ pub struct Config {
     pub window: u32,
     /// Share of a link that is not given away.
     pub spare: Share,
+    /// Intervals for which a link that comes up gives each ingress its least part.
+    pub start: u32,
 }
 
 impl Default for Config {
@@ -73,6 +79,7 @@ impl Default for Config {
             suballocation: Suballocation::default(),
             window: 256,
             spare: Share::from_millionths(100),
+            start: 0,
         }
     }
 }
@@ -84,6 +91,7 @@ pub const OPTIONS: Table<Config> = Table(&[
     option!(suballocation: Takes::Choice(Suballocation::WORDS), "how a node shares its rate on a link among its flows to several nodes: what each can use, or equal parts whether used or not"),
     option!(window: Takes::Count(1, 1024, None), "most intervals over which a steady rate is measured; 1: the last interval alone"),
     option!(spare: Takes::Share(Share::from_millionths(0), Share::from_millionths(100_000)), "share of a link that is not given away, so that queues drain"),
+    option!(start: Takes::Count(0, 16, None), "intervals for which a link that comes up gives each node its least part; 0: all of it from the first instant, as in the paper"),
 ]);
 
 /// Bits per second of a byte per nanosecond.
@@ -120,6 +128,13 @@ pub struct Dvsr {
     demands: Vec<f64>,
     limits: Vec<f64>,
     draining: bool,
+    /// Whether an ingress was counted while transit waited.
+    waited: Vec<bool>,
+    /// Which nodes' links of the ringlet were up when it looked last.
+    up: Vec<bool>,
+    /// For so long a link that comes up gives its least part, and until when this node's does.
+    start: Span,
+    begins_until: Time,
     /// The last of its fair rates: a rate takes up to an interval to get to a source, and its packets as long to get here, so what
     /// is measured may have been held at any of these.
     held: [f64; 3],
@@ -146,6 +161,10 @@ impl Dvsr {
             demands: alloc::vec![0.0; links],
             limits: alloc::vec![f64::INFINITY; links],
             draining: false,
+            waited: alloc::vec![false; nodes],
+            up: alloc::vec![false; nodes],
+            start: interval.times(config.start.into()),
+            begins_until: now,
             held: [f64::INFINITY; 3],
             weighed: false,
         }
@@ -157,6 +176,25 @@ impl Dvsr {
         let lightest = (0..self.weights.len()).map(weight).min().unwrap_or(1);
         for (index, relative) in self.weights.iter_mut().enumerate() {
             *relative = f64::from(weight(index)) / f64::from(lightest);
+        }
+    }
+
+    /// Looks at the topology: weights, and links that came up since. Those begin with what they can give to everybody at once.
+    fn look(&mut self, now: Time, view: &View<'_>) {
+        self.weigh(view);
+        let all = self.weights.iter().sum::<f64>() * view.nominal.as_bits_per_sec() as f64;
+        for (index, was_up) in self.up.iter_mut().enumerate() {
+            let (node, here) = (NodeId::at(index), index == self.node.index());
+            let way = view.topology.way(node, self.ringlet);
+            let came_up = way.up && !*was_up;
+            *was_up = way.up;
+            if came_up && self.start > Span::ZERO {
+                let capacity = if here { view.capacity } else { way.capacity };
+                self.circulation.begin(node, capacity.as_bits_per_sec() as f64 / all);
+                if here {
+                    self.begins_until = now + self.start;
+                }
+            }
         }
     }
 
@@ -184,7 +222,7 @@ impl Dvsr {
     }
 
     /// Computes this node's F from what was measured last. // rings Table I
-    fn compute(&mut self, view: &View<'_>) {
+    fn compute(&mut self, now: Time, view: &View<'_>) {
         let nominal = view.nominal.as_bits_per_sec() as f64 / BITS;
         let quantum = 2.0 / f64::from(self.bits.whole()) * nominal;
         let own: f64 = self.demands.iter().zip(&self.limits).map(|(demand, limit)| demand.min(*limit)).sum();
@@ -198,8 +236,12 @@ impl Dvsr {
         let mut packets = 0;
         self.loads.clear();
         for (index, (estimate, weight)) in estimates.iter().zip(&self.weights).enumerate() {
-            let (rate, unsure) =
-                if index == here { (own, false) } else { (estimate.rate, overloaded && estimate.fresh) };
+            let (rate, unsure) = if index == here {
+                (own, false)
+            } else {
+                let shut_out = self.start > Span::ZERO && self.waited[index] && estimate.rate <= 0.0;
+                (estimate.rate, overloaded && estimate.fresh || shut_out)
+            };
             // Where an interval has less than a packet of a source, one without is no sign that it stopped.
             if rate > 0.0 || unsure || index != here && estimate.tolerance > 0.0 {
                 packets += if rate > 0.0 || unsure { u64::from(self.arrivals.largest(index)) } else { 0 };
@@ -207,8 +249,12 @@ impl Dvsr {
                 self.loads.push(Load { rate, tolerance, weight: *weight });
             }
         }
-        let most = view.transit_limit / 4;
+        // Below where stations have to wait, which is a quarter of the room: a queue that shuts them out counts as one, however many they are.
+        let most = if self.start > Span::ZERO { view.transit_limit * 3 / 16 } else { view.transit_limit / 4 };
         self.draining = view.transit > (packets * if self.draining { 2 } else { 4 }).min(most);
+        for (waited, estimate) in self.waited.iter_mut().zip(estimates) {
+            *waited = self.draining && (*waited || estimate.rate > 0.0);
+        }
         let control = self.circulation.frame_length() as f64 / self.circulation.interval().as_nanos() as f64;
         let mut capacity = (line * self.given - control).max(line / 2.0);
         if self.draining {
@@ -216,8 +262,11 @@ impl Dvsr {
             let within = self.circulation.interval().times(DRAIN).as_nanos() as f64;
             capacity -= (excess / within).min(line * MOST_DRAIN);
         }
-        let rate =
+        let mut rate =
             fair_rate(&mut self.loads, capacity, self.draining, self.held.into_iter().fold(f64::INFINITY, f64::min));
+        if now < self.begins_until {
+            rate = rate.min(line / self.weights.iter().sum::<f64>());
+        }
         // What messages do not show changes nothing.
         if (rate - self.held[0]).abs() > quantum {
             let (was, own) = (self.held[0], self.node.index());
@@ -246,12 +295,17 @@ impl Dvsr {
         }
     }
 
-    fn act(&mut self, now: Time, view: &View<'_>) {
+    /// The first that it sees of the ring.
+    fn begin(&mut self, now: Time, view: &View<'_>) {
         if !self.weighed {
-            self.weigh(view);
+            self.look(now, view);
+            self.limit_flows(view);
         }
+    }
+
+    fn act(&mut self, now: Time, view: &View<'_>) {
         self.measure(now, view);
-        self.compute(view);
+        self.compute(now, view);
         self.limit_flows(view);
     }
 }
@@ -266,6 +320,7 @@ impl Fairness for Dvsr {
     fn on_sent(&mut self, _: Time, _: NodeId, _: NodeId, _: u32) {}
 
     fn handle_control(&mut self, now: Time, view: &View<'_>, message: &[u8]) -> Result<(), Refused> {
+        self.begin(now, view);
         let goes_on = self.circulation.receive(now, view.topology, message)?;
         self.act(now, view);
         self.circulation.answer(now, goes_on);
@@ -273,6 +328,7 @@ impl Fairness for Dvsr {
     }
 
     fn handle_timeout(&mut self, now: Time, view: &View<'_>) {
+        self.begin(now, view);
         if self.circulation.handle_timeout(now, view.topology) {
             self.act(now, view);
             self.circulation.answer(now, false);
@@ -281,7 +337,7 @@ impl Fairness for Dvsr {
 
     fn handle_change(&mut self, now: Time, view: &View<'_>) {
         self.circulation.handle_change(now, view.topology);
-        self.weigh(view);
+        self.look(now, view);
         self.act(now, view);
     }
 

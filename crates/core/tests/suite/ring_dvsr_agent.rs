@@ -23,8 +23,12 @@ struct Agent {
 
 impl Agent {
     fn new(ingresses: usize) -> Agent {
+        Agent::of(ingresses, &Config::default())
+    }
+
+    fn of(ingresses: usize, config: &Config) -> Agent {
         let nodes = ingresses + 1;
-        let dvsr = Dvsr::new(&Config::default(), NodeId::at(0), Ringlet::Zero, nodes, INTERVAL, Time::ZERO);
+        let dvsr = Dvsr::new(config, NodeId::at(0), Ringlet::Zero, nodes, INTERVAL, Time::ZERO);
         Agent { dvsr, nodes, now: Time::ZERO }
     }
 
@@ -99,4 +103,42 @@ fn what_a_source_sends_when_it_begins_counts_until_the_link_has_a_tenth_too_much
     let (inside, outside) = (fair(0.19), fair(0.21));
     assert!((inside - 0.81).abs() < 0.01, "{inside}");
     assert!((outside - 0.5).abs() < 0.01, "{outside}");
+}
+
+#[test]
+fn a_link_that_comes_up_gives_each_node_its_least_part_for_as_many_intervals_as_are_set() {
+    let mut config = Config::default();
+    config.start = 3;
+    let mut agent = Agent::of(4, &config);
+    // Two of five nodes send; what they and the link's own node do not use is nobody's yet.
+    let found: Vec<f64> = (0..6).map(|_| agent.interval(&[0.2, 0.2, 0.0, 0.0], 0)).collect();
+    let (least, half) = (1.0 / 5.0, 1.0 / 2.0);
+    for (n, fair) in found.iter().enumerate() {
+        let expected = if n < 3 { least } else { half };
+        assert!((fair - expected).abs() < 0.002, "interval {n}: {found:?}");
+    }
+}
+
+#[test]
+fn who_is_shut_out_while_transit_waits_is_counted_until_it_has_drained() {
+    const QUEUE: u64 = 1_000_000;
+    let mut config = Config::default();
+    config.start = 3;
+    let mut agent = Agent::of(4, &config);
+    for _ in 0..60 {
+        agent.interval(&[0.25; 4], 0);
+    }
+    agent.interval(&[0.25; 4], QUEUE);
+    for _ in 0..10 {
+        // The third and fourth send no packet any more, and the others take their parts.
+        let fair = agent.interval(&[0.5, 0.5, 0.0, 0.0], QUEUE);
+        assert!((fair - 0.25).abs() < 0.002, "{fair}");
+    }
+    // Nothing waits: they have stopped.
+    let fair = [(); 3].map(|()| agent.interval(&[0.5, 0.5, 0.0, 0.0], 0));
+    assert!((fair[2] - 0.5).abs() < 0.002, "{fair:?}");
+    // And who never sent is not waited for, though a queue stands.
+    let mut agent = Agent::of(4, &config);
+    let fair = [(); 60].map(|()| agent.interval(&[0.5, 0.5, 0.0, 0.0], QUEUE));
+    assert!((fair[59] - 0.5).abs() < 0.002, "{fair:?}");
 }

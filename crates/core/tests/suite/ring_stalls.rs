@@ -1,7 +1,7 @@
 //! Rings on busy hosts: processes that stand still now and then are no failed links.
 
 use crate::ring_control::{Net, node};
-use fairspan_core::ring::Ringlet;
+use fairspan_core::ring::{Ringlet, Side};
 use fairspan_core::units::{Span, Time};
 
 const MS: Span = Span::from_millis(1);
@@ -72,4 +72,55 @@ fn a_node_that_is_always_late_finds_a_cut_all_the_same() {
         net.run_for(MS.times(30));
     }
     assert!(net.now > Time::ZERO);
+}
+
+/// Eight nodes on a busy host: those of even places stand still for up to 300 ms again and again, the others for up to 6 ms, half of the
+/// silence. Gives by place how often it was called silent, and the times at which one was that had not stood still for long.
+fn busy(seed: u64, span: Span) -> ([u64; 8], Vec<(Time, usize)>) {
+    let mut net = Net::new(8, Span::from_micros(200), seed);
+    net.settle(Span::from_secs(1));
+    net.run_for(Span::from_secs(1));
+    let (mut called, mut wronged) = ([0; 8], Vec::new());
+    let mut long = [Time::ZERO; 8];
+    let heard = |net: &Net| [0, 1, 2, 3, 4, 5, 6, 7].map(|at| Side::BOTH.map(|side| net.at(at).accepts(side)));
+    let (mut before, end) = (heard(&net), net.now + span);
+    while net.now < end {
+        for (at, long) in long.iter_mut().enumerate() {
+            if net.asleep[at] <= net.now && net.rng.below(20) == 0 {
+                let longest = if at % 2 == 0 && net.rng.below(10) == 0 { 300 } else { 6 };
+                net.asleep[at] = net.now + MS.times(1 + net.rng.below(longest));
+            }
+            if net.asleep[at].since(net.now) >= MS.times(9) {
+                *long = net.asleep[at];
+            }
+        }
+        net.run_for(MS);
+        let now = heard(&net);
+        for at in 0..8 {
+            for (side, other) in [(0, (at + 1) % 8), (1, (at + 7) % 8)] {
+                if before[at][side] && !now[at][side] {
+                    called[other] += 1;
+                    // Eight times the silence is the most that a neighbour is given.
+                    if long[other] == Time::ZERO || net.now.since(long[other]) > MS.times(100) {
+                        wronged.push((net.now, other));
+                    }
+                }
+            }
+        }
+        before = now;
+    }
+    (called, wronged)
+}
+
+#[test]
+fn on_a_busy_host_nobody_is_called_silent_but_who_stood_still_for_long_however_late_the_caller_is() {
+    let (mut even, mut odd) = (0, 0);
+    for seed in 10..13 {
+        let (called, wronged) = busy(seed, Span::from_secs(20));
+        assert_eq!(wronged, [], "seed {seed}: called silent without having stood still");
+        even += called.iter().step_by(2).sum::<u64>();
+        odd += called.iter().skip(1).step_by(2).sum::<u64>();
+    }
+    assert!(even > 20, "{even}: stalls of up to 300 ms are beyond what any neighbour is given");
+    assert_eq!(odd, 0, "stalls of up to 6 ms are not");
 }

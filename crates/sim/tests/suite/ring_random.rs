@@ -22,6 +22,8 @@ struct Range {
     shorter: bool,
     /// Of demands, those that are finite, of ten.
     finite: u64,
+    /// Of DVSR.
+    start: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -41,6 +43,7 @@ struct Case {
     weights: Vec<f64>,
     flows: Vec<Flow>,
     packet: u64,
+    start: u64,
 }
 
 const C: f64 = 100.0;
@@ -69,7 +72,7 @@ fn draw(seed: u64, range: &Range) -> Case {
             flows.push(flow);
         }
     }
-    Case { nodes, links, weights, flows, packet: 1000 }
+    Case { nodes, links, weights, flows, packet: 1000, start: range.start }
 }
 
 impl Case {
@@ -98,10 +101,11 @@ impl Case {
     fn text(&self, rounds: (u64, u64)) -> String {
         let mut text = format!(
             "warm_up = \"{}ns\"\nduration = \"{}ns\"\n[[node]]\nname = \"n#\"\nfirst = 1\ncount = {n}\n[[ring]]\nname = \"r\"\nnodes = \
-             \"n#\"\ncount = {n}\nrate = \"{C}Mbit\"\ndelay = \"0.1ms\"\ndiscovery = false\n",
+             \"n#\"\ncount = {n}\nrate = \"{C}Mbit\"\ndelay = \"0.1ms\"\ndiscovery = false\nalgorithm = \"dvsr:start={start}\"\n",
             rounds.0 * self.round(),
             rounds.1 * self.round(),
-            n = self.nodes
+            n = self.nodes,
+            start = self.start
         );
         let weights: Vec<String> =
             self.weights.iter().enumerate().map(|(n, weight)| format!("n{} = {weight:.1}", n + 1)).collect();
@@ -157,8 +161,10 @@ fn hold(range: &Range, seeds: impl Iterator<Item = u64>, rounds: (u64, u64)) {
     assert!(off.is_empty(), "seeds and by which part a flow is off: {off:?}");
 }
 
-const PLAIN: Range = Range { nodes: (4, 16), flows: 30, weights: false, unlike: false, shorter: true, finite: 5 };
-const WILD: Range = Range { nodes: (2, 12), flows: 60, weights: true, unlike: true, shorter: false, finite: 8 };
+const PLAIN: Range =
+    Range { nodes: (4, 16), flows: 30, weights: false, unlike: false, shorter: true, finite: 5, start: 0 };
+const WILD: Range =
+    Range { nodes: (2, 12), flows: 60, weights: true, unlike: true, shorter: false, finite: 8, start: 0 };
 
 #[test]
 fn rings_drawn_at_random_come_to_their_rias_rates() {
@@ -174,11 +180,9 @@ fn intervals_of_less_than_a_packet_take_no_ingress_for_one_that_stopped() {
 }
 
 #[test]
-fn of_four_rings_of_30_to_64_unlike_nodes_three_are_right_after_150_ring_times_and_one_is_off_by_60_per_cent() {
-    // The aim is that all are: the queues of a cold start shut somebody out for longer than that (DESIGN.md, rings).
-    let range = Range { nodes: (30, 64), ..WILD };
-    let worst = [1000, 1001, 1002, 1003].map(|seed| draw(seed, &range).worst((150, 250)).0);
-    assert!((0.55..0.65).contains(&worst[0]) && worst[1..].iter().all(|worst| *worst <= 0.01), "{worst:?}");
+fn rings_of_30_to_64_unlike_nodes_that_begin_with_the_least_part_are_right_within_150_ring_times() {
+    // With links that give all of themselves from the first instant on, they are off by 60, 90, 92 and 21 per cent.
+    hold(&Range { nodes: (30, 64), start: 3, ..WILD }, [1000, 1023, 1026, 1034].into_iter(), (150, 250));
 }
 
 #[test]

@@ -11,14 +11,27 @@ use crate::claims::evidence::Evidence;
 use crate::claims::finding::{Curve, Finding, least, most};
 use crate::claims::{Answer, Bench};
 use crate::report::Sample;
+use fairspan_core::quantity::parse_span;
 use fairspan_sim::results::Results;
 
 const BUFFERS: [&str; 6] = ["12ms", "25ms", "50ms", "100ms", "200ms", "500ms"];
-/// With 12 ms the buffer holds five packets for ten connections; how far down the paper's range goes, it does not tell.
+/// The least buffer holds about a packet for two connections ([`packets`]); how far down the paper's range goes, it does not tell.
+const LEAST: &str = BUFFERS[0];
 const USUAL: [&str; 5] = ["25ms", "50ms", "100ms", "200ms", "500ms"];
 const ALL: [&str; 7] = ["drop-tail", "drop-front", RED, LQD, RND, PFD, "pfd-adaptive"];
 /// A difference of goodput that counts, as a share, and one of Jain's index.
 const MARGIN: f64 = 0.005;
+
+/// What the scenarios have: bits a second of the bottleneck, connections, bytes of a packet, and of its payload.
+const BOTTLENECK: f64 = 2e6;
+const CONNECTIONS: u32 = 10;
+const PACKET: f64 = 576.0;
+const PAYLOAD: f64 = 536.0;
+
+/// How many packets a buffer of so long holds.
+fn packets(buffer: &str) -> anyhow::Result<f64> {
+    Ok(parse_span(buffer)?.as_secs_f64() * BOTTLENECK / 8.0 / PACKET)
+}
 
 /// How far the first is ahead of the second, and whether that is more than `margin` and more than chance. Where either was
 /// not run it is not a number, which leads nobody.
@@ -131,10 +144,11 @@ pub(crate) fn pfd_short_rtt(bench: &mut Bench) -> anyhow::Result<Answer> {
     }
     let told = [PFD, RED, LQD, RND].map(|policy| format!("{policy} {}", row(&carried, BUFFER, policy, MBIT)));
     let answer = finding.answer(format!(
-        "gateway.fig3-06, {} seeds, goodput in Mbit/s with 12, 25, 50, 100, 200, 500 ms of buffer: {}; the best there can be is 1.861. \
+        "gateway.fig3-06, {} seeds, goodput in Mbit/s with 12, 25, 50, 100, 200, 500 ms of buffer: {}; the best there can be is {:.3}. \
          Jain's index from 25 ms on {:.3} at least",
         run.file.seeds().len(),
         told.join("; "),
+        MBIT * BOTTLENECK * PAYLOAD / PACKET,
         least(&USUAL.map(|queue| least(&[RED, LQD, RND, PFD].map(|p| fair.one(&[(QUEUE, queue), (BUFFER, p)])))))
     ));
     let measured = both_tables(&run, BUFFER, &ALL)?;
@@ -197,6 +211,12 @@ fn rooms(finding: &mut Finding, leads: Leads<'_>, [small, large]: [f64; 2]) {
     finding.check(large < small, || format!("fairness does not fall: {small:.3} with 12 ms, {large:.3} with 500 ms"));
 }
 
+/// By how much the index falls at most from a buffer to any larger one.
+fn fall(indices: &[f64]) -> f64 {
+    let falls = indices.iter().enumerate().map(|(n, index)| index - least(&indices[n..]));
+    most(&falls.collect::<Vec<_>>())
+}
+
 /// Figure 3.8: room by round trip.
 pub(crate) fn buffer_dimensioning(bench: &mut Bench) -> anyhow::Result<Answer> {
     let run = bench.figure("gateway.fig3-08")?;
@@ -208,10 +228,12 @@ pub(crate) fn buffer_dimensioning(bench: &mut Bench) -> anyhow::Result<Answer> {
     rooms(&mut finding, &leads, ["12ms", "500ms"].map(|queue| fair.one(&[(QUEUE, queue), (ROOM, "round-trip")])));
     let told = ["1", "round-trip", "round-trip+100ms"]
         .map(|room| format!("{room}: {} and {}", row(&carried, ROOM, room, MBIT), row(&fair, ROOM, room, 1.0)));
+    let [equal, alone, waiting] = ["1", "round-trip", "round-trip+100ms"]
+        .map(|room| fall(&BUFFERS.map(|queue| fair.one(&[(QUEUE, queue), (ROOM, room)]))));
     let answer = finding.answer(format!(
         "a fair queue already shares fairly what PFD with equal rooms keeps busy, and then rooms by propagation alone take from the \
-         near connections what the far ones do not need; with rooms by propagation and 100 ms of waiting fairness rises up to 25 ms of \
-         buffer, and hardly falls beyond. \
+         near connections what the far ones do not need: from a buffer to a larger one Jain's index falls by {alone:.3} at most with rooms by \
+         propagation alone, by {waiting:.3} where 100 ms of waiting count besides, and by {equal:.3} with equal rooms. \
          gateway.fig3-08, {} seeds, goodput in Mbit/s and Jain's index with 12, 25, 50, 100, 200, 500 ms of buffer, by room: {}",
         run.file.seeds().len(),
         told.join("; ")
@@ -236,12 +258,14 @@ pub(crate) fn quasi_pushout(bench: &mut Bench) -> anyhow::Result<Answer> {
     quasi(&mut finding, most(&apart), least(&USUAL.map(|queue| of(&fair, queue, QUASI))));
     let answer = finding.answer(format!(
         "gateway.fig3-09, {} seeds: goodput at most {:.1} % apart; Jain's index with 12, 25, 50, 100, 200, 500 ms of buffer {} by \
-         quasi-pushout, {} exact. The paper's range of buffers is not told: with 12 ms, five packets for ten connections, exact PFD \
-         has less than 0.92 too",
+         quasi-pushout, {} exact. The paper's range of buffers is not told: {LEAST}, {:.1} packets for \
+         {CONNECTIONS} connections, are not judged; exact PFD has {:.3} there",
         run.file.seeds().len(),
         100.0 * most(&apart),
         row(&fair, BUFFER, QUASI, 1.0),
-        row(&fair, BUFFER, PFD, 1.0)
+        row(&fair, BUFFER, PFD, 1.0),
+        packets(LEAST)?,
+        of(&fair, LEAST, PFD)
     ));
     let measured = both_tables(&run, BUFFER, &[PFD, QUASI])?;
     Ok(Answer { measured, sensitivity: free::quasi(bench)?, ..answer })
@@ -325,6 +349,21 @@ mod tests {
         }
         let falls = |ends| judged(|it, leads| rooms(it, leads, ends), ("", pair, Of::Both, 0.0), rest);
         assert_eq!([falls([0.9, 0.899]), falls([0.9, 0.9]), falls([f64::NAN, 0.9])], [0, 1, 1]);
+    }
+
+    #[test]
+    fn the_fall_of_fairness_is_the_largest_from_a_buffer_to_any_larger_one() {
+        let close = |indices: &[f64], wanted: f64| assert!((fall(indices) - wanted).abs() < 1e-12, "{indices:?}");
+        close(&[0.5, 0.8, 0.9], 0.0);
+        // It rises in between, and the fall before that is smaller.
+        close(&[0.9, 0.8, 0.95, 0.85, 0.7, 0.99], 0.25);
+    }
+
+    #[test]
+    fn a_buffer_of_12_ms_holds_five_packets() {
+        // 3000 bytes.
+        assert!((packets("12ms").expect("a time") - 3000.0 / 576.0).abs() < 1e-9);
+        assert!(packets("12").is_err());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::claims::bench::FigureRun;
 use crate::claims::evidence::{Cell, Evidence};
 use crate::claims::finding::{Curve, Finding};
 use crate::claims::{Answer, Bench};
+use fairspan_core::quantity::parse_bytes;
 use fairspan_core::ring::problem::Problem;
 use fairspan_core::ring::rias;
 use serde_json::json;
@@ -21,6 +22,16 @@ const SETS: [(&str, &str, &str); 5] = [
     ("rfc", "0", "the RFCs' Reno with SACK and delayed ACKs"),
     ("linux", "0", "CUBIC, SACK, RACK; 0.2 s at least before a timeout"),
 ];
+/// Rooms of the node's own queue, and the one that the paper's figure has.
+const ROOMS: [&str; 6] = ["10kB", "20kB", "30kB", "40kB", "50kB", "200kB"];
+const ROOM: &str = "200kB";
+/// Four links of 0.1 ms and back, without any wait.
+const ROUND_TRIP: f64 = 8.0 * 100e-6;
+
+/// In how many round trips a share of the link carries what a queue has room for.
+fn round_trips(room: &str, share: f64) -> anyhow::Result<f64> {
+    Ok(8.0 * parse_bytes(room)?.as_u64() as f64 / (share * LINK * ROUND_TRIP))
+}
 
 /// What a node with so much to send has where three others offer 0.3 each: the fair share.
 fn ideal() -> anyhow::Result<f64> {
@@ -40,11 +51,12 @@ pub(crate) fn isolation(bench: &mut Bench) -> anyhow::Result<Answer> {
     let run = bench.figure("rings.fig17")?;
     let tcp = Curve::of(&run, TCP)?;
     let cell = |algorithm: &str, count: &str| tcp.cell(&[(ALGORITHM, algorithm), (COUNT, count)], 1.0 / LINK);
+    let fair = ideal()?;
     let values = [
         ("dvsr_5_tcp", cell("dvsr", "5")),
         ("dvsr_20_tcp", cell("dvsr", "20")),
         ("gige_20_tcp", cell("fifo", "20")),
-        ("ideal", Cell::exact(ideal()?)),
+        ("ideal", Cell::exact(fair)),
     ];
     let ours = json!(
         values
@@ -69,9 +81,9 @@ pub(crate) fn isolation(bench: &mut Bench) -> anyhow::Result<Answer> {
         "room of the node's own queue (rings.fig17-queue), DVSR; the paper has 200 kB queues",
         &["5 connections", "20 connections"],
     );
-    for size in ["10kB", "20kB", "30kB", "40kB", "50kB", "200kB"] {
+    for size in ROOMS {
         let at = |count| by_room.cell(&[("ring.ring.station_buffer", size), (COUNT, count)], 1.0 / LINK);
-        room.line(size, size == "200kB", vec![at("5"), at("20")]);
+        room.line(size, size == ROOM, vec![at("5"), at("20")]);
     }
     let other = bench.figure("rings.fig17-constants")?;
     let curve = Curve::of(&other, TCP)?;
@@ -83,12 +95,16 @@ pub(crate) fn isolation(bench: &mut Bench) -> anyhow::Result<Answer> {
     let few = room.lines[0].cells[0].mean();
     let reason = format!(
         "rings.fig17, {} seeds, ns-2's Reno: DVSR gives five connections {:.4} and twenty {:.4}, GigE twenty {:.4}. The figure's rise with the number of \
-         connections comes where the node's own queue is short: with 10 kB there five have {few:.3}; 200 kB hold ten round trips of a quarter of the \
-         link, and one connection is enough. What TCP's constants make of it stands in the table",
+         connections comes where the node's own queue is short: with {} there, {:.1} round trips of the fair share, five have {few:.3}; with {ROOM}, {:.1} \
+         round trips, one has {:.4}. What TCP's constants make of it stands in the table",
         run.file.seeds().len(),
         values[0].1.mean(),
         values[1].1.mean(),
         values[2].1.mean(),
+        ROOMS[0],
+        round_trips(ROOMS[0], fair)?,
+        round_trips(ROOM, fair)?,
+        cell("dvsr", "1").mean(),
     );
     let answer = Answer::statement(true, reason).with(map(ours));
     Ok(Answer { noise, measured: vec![measured], sensitivity: vec![room, constants], ..answer })
@@ -174,6 +190,14 @@ mod tests {
     #[test]
     fn the_fair_share_beside_three_flows_of_0_3_is_a_quarter() {
         assert!((ideal().expect("a problem") - 0.25).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_tenth_of_the_link_carries_so_many_bytes_in_a_round_trip() {
+        // 62.2 Mbit/s for 0.8 ms are 6220 bytes.
+        assert!((round_trips("12440B", 0.1).expect("a size") - 2.0).abs() < 1e-9);
+        assert!((round_trips("10kB", 0.1).expect("a size") - 10.0 / 6.22).abs() < 1e-9);
+        assert!(round_trips("much", 0.1).is_err());
     }
 
     #[test]
