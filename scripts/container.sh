@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.."
 command -v buildah >/dev/null 2>&1 || { echo 'container: skipped: no buildah (Debian package buildah)'; exit 77; }
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
-case ${FAIRSPAN_PROFILE:-release} in release) static=target/static ;; *) static=target/static-$FAIRSPAN_PROFILE ;; esac
+case ${FAIRSPAN_PROFILE:-shipped} in shipped) static=target/static ;; *) static=target/static-$FAIRSPAN_PROFILE ;; esac
 umask 022
 [ -x "$static/$machine/fairspan" ] || scripts/static.sh
 

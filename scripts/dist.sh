@@ -12,7 +12,7 @@ set -eu
 cd "$(dirname "$0")/.."
 . scripts/toolchain.sh
 out=${1:-target/dist}
-profile=${2:-release}
+profile=${2:-shipped}
 triple=${3:-}
 case $profile in dev) built=debug ;; *) built=$profile ;; esac
 

@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 . scripts/architecture.sh
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
-case ${FAIRSPAN_PROFILE:-release} in release) static=target/static ;; *) static=target/static-$FAIRSPAN_PROFILE ;; esac
+case ${FAIRSPAN_PROFILE:-shipped} in shipped) static=target/static ;; *) static=target/static-$FAIRSPAN_PROFILE ;; esac
 if [ $# = 0 ]; then
     case $machine in aarch64) set -- aarch64_generic aarch64_cortex-a53 ;; *) set -- "$machine" ;; esac
 fi

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes the Debian package: program, manual pages, completions, units, documents.
 #
-#   [FAIRSPAN_ARCHITECTURE=aarch64] scripts/package.sh [FOLDER [PROFILE]]     target/package by default, of the release
+#   [FAIRSPAN_ARCHITECTURE=aarch64] scripts/package.sh [FOLDER [PROFILE]]     target/package by default, of what is shipped
 #
 # That of another architecture has the static program (scripts/static.sh, which is run where there is none), so it needs no libraries. What runs
 # here of such a program is run by an emulator.
@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 . scripts/toolchain.sh
 . scripts/architecture.sh
 out=${1:-target/package}
-profile=${2:-release}
+profile=${2:-shipped}
 for tool in dpkg-deb dpkg-shlibdeps "${OBJCOPY:-objcopy}" gzip; do
     command -v $tool >/dev/null 2>&1 || { echo "package: $tool is missing (Debian packages dpkg, dpkg-dev, binutils, gzip)" >&2; exit 1; }
 done
@@ -25,7 +25,7 @@ umask 022
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if [ -n "$emulator" ]; then
-    case $profile in release) static=target/static/$machine ;; *) static=target/static-$profile/$machine ;; esac
+    case $profile in shipped) static=target/static/$machine ;; *) static=target/static-$profile/$machine ;; esac
     if [ ! -x "$static/fairspan" ]; then FAIRSPAN_PROFILE=$profile scripts/static.sh; fi
     mkdir "$work/dist"
     cp "$static/fairspan" "$work/dist/fairspan"

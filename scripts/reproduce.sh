@@ -2,11 +2,11 @@
 # Builds what is shipped twice, from the committed sources in two folders whose names have nothing in common, with another home,
 # locale, time zone and mask, and compares the two byte for byte.
 #
-#   scripts/reproduce.sh [PROFILE]     release, if none is given
+#   scripts/reproduce.sh [PROFILE]     shipped, if none is given
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/toolchain.sh
-profile=${1:-release}
+profile=${1:-shipped}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset CARGO_TARGET_DIR RUSTFLAGS CFLAGS

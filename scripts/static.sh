@@ -4,7 +4,7 @@
 #   [FAIRSPAN_ARCHITECTURE=aarch64] scripts/static.sh     x86_64 or aarch64; this machine's by default
 #
 # target/static/ARCHITECTURE gets the program, a file from which debuggers take its symbols, and the licences of what is linked in.
-# FAIRSPAN_PROFILE names another profile than the release's, whose program goes to target/static-PROFILE.
+# FAIRSPAN_PROFILE names another profile than that of what is shipped, whose program goes to target/static-PROFILE.
 #
 # It is run in an empty folder, and makes a bond there (tests/netns/static.sh, for root). A program for another architecture is run by an
 # emulator, and makes no bond. FAIRSPAN_PROGRAM, where it is given, names a program of the usual kind: a simulation has to end with the same
@@ -13,8 +13,8 @@ set -eu
 cd "$(dirname "$0")/.."
 . scripts/toolchain.sh
 . scripts/architecture.sh
-profile=${FAIRSPAN_PROFILE:-release}
-case $profile in release) static=target/static ;; *) static=target/static-$profile ;; esac
+profile=${FAIRSPAN_PROFILE:-shipped}
+case $profile in shipped) static=target/static ;; *) static=target/static-$profile ;; esac
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 skip() { echo "static: skipped: $1"; exit 77; }
 wrong() { echo "static: $1" >&2; exit 1; }
