@@ -47,8 +47,9 @@
 //! follows at once. So it did where Q is 2 max(b, 25 ms) above what stood at the end of the last drain in a round of a cruise, and where less
 //! than 0.6 g C arrives in a drain: C is what the last two rounds had, and a drain follows.
 //! What comes in bursts, as from a TCP connection that waits for another path, has not enough to send all that time. The path is busy even so where every
-//! packet waits 4 s more than the above, for b and 24 s, and less than 0.6 g C arrives: C is what arrived, but falls to its half at most. None of this
-//! is looked at before the 64th sample of q since the law began, or was idle for 5 s, because d and s are not known before.
+//! packet waits 6 s more than the above, for b and 24 s, and less than 0.6 g C arrives: C is what arrived, but falls to its half at most. None of this
+//! is looked at before the 64th sample of q since the law began, or was idle for 5 s, because d and s are not known before; nor of what was sent in a
+//! drain, since less arrives of it by itself.
 //! Such a Q counts also where there was not enough to send, because the path was busy; C falls to its half at most then.
 //! So a probe leaves a queue of some 10 ms, and a rate that is four times what it was is found in three probes.
 //!
@@ -113,7 +114,7 @@ const LONG: Span = Span::from_secs(1);
 /// Where there is enough to send, a path that may have become slower is looked at for at most this many times as long as where there is not.
 const PATIENT: u64 = 4;
 /// What is beyond this many times s is no jitter.
-const ROUGH: f64 = 4.0;
+const ROUGH: f64 = 6.0;
 /// Samples of q after which d and s are known: trains and what went alone say little of a path that jitters.
 const KNOWN: u32 = 64;
 /// Idle time after which they are not.
@@ -285,6 +286,8 @@ pub struct Probe {
     /// What is lost where a queue stands, and until when probes are small.
     overflow: Overflow,
     small_until: Time,
+    /// What was sent before this went more slowly, in a drain.
+    lull: u64,
     /// The last cruise ended in a drain.
     drained: bool,
     /// When a round had hardly any queue, and for how long it may have none.
@@ -322,6 +325,7 @@ impl Probe {
             seen: 0,
             overflow: Overflow::default(),
             small_until: Time::ZERO,
+            lull: 0,
             drained: false,
             clear: Time::ZERO,
             hidden: HIDDEN,
@@ -413,7 +417,8 @@ impl Probe {
         let looks =
             self.seen >= KNOWN && !matches!(self.phase, Phase::Start { .. } | Phase::Drain { slower: true, .. });
         let share = if watch.enough { AT_ONCE } else { SLOWER };
-        let is_queue = watch.enough || watch.least > self.standing + self.grown() + ROUGH * self.smooth;
+        let is_queue =
+            watch.enough || watch.least > self.standing + self.grown() + ROUGH * self.smooth.max(self.roughness());
         looks && is_queue && watch.rates().0 < share * self.gain().min(1.0) * self.rate.value()
     }
 
@@ -483,6 +488,7 @@ impl Probe {
         let full = round.least.is_finite() && round.least > self.base.max(30e6) + 4.0 * self.deviation;
         let rounds = f64::from(CRUISE) * (self.trip / long.as_nanos().max(1) as f64).min(1.0);
         let cruise = Phase::Cruise { left: (rounds as u8).max(2), queued: true };
+        let drained = matches!(self.phase, Phase::Drain { .. });
         self.phase = match self.phase {
             Phase::Start { flat, .. } if told && flat > 0 && queued => self.drain(0.5, 6),
             Phase::Start { before, .. } if rate >= GROWTH * before => Phase::Start { before: rate, flat: 0 },
@@ -546,6 +552,9 @@ impl Probe {
             Phase::Look { .. } if !full && round.least > self.floor + self.target() / 2.0 => self.drain(0.75, 6),
             Phase::Look { .. } => cruise,
         };
+        if drained && !matches!(self.phase, Phase::Drain { .. }) {
+            self.lull = next;
+        }
         self.began = now;
         if matches!(self.phase, Phase::Cruise { .. } | Phase::Look { .. }) {
             self.round.until = now + long;
@@ -563,6 +572,9 @@ impl Law for Probe {
         if let Some(sample) = &acked.delivery {
             self.round.add(sample);
             self.watch.iter_mut().for_each(|(watch, _)| watch.add(sample));
+        }
+        if acked.up_to < self.lull {
+            self.watch = None;
         }
         let over = |(watch, late): &mut (Round, Time)| if watch.enough { *late } else { watch.until } <= acked.now;
         if let Some((watch, _)) = self.watch.take_if(over)

@@ -383,3 +383,50 @@ fn a_path_that_nearly_stood_still_for_a_moment_is_used_again_within_four_seconds
         assert!(mbit[5..].iter().all(|mbit| *mbit > 170.0), "{low} Mbit/s: {mbit:?}");
     }
 }
+
+#[test]
+fn what_a_drain_slowed_itself_is_no_slower_path() {
+    let mut law = Probe::new(&window::Config::new(PACKET as u32));
+    law.on_path_rate(Rate::from_mbit(100));
+    let (mut sent, mut delivered, mut after) = (VecDeque::from([25_000; 10]), 0, None);
+    let mut least = u64::MAX;
+    for n in 0..900_u64 {
+        // 40 Mbit/s are to be sent until the path seems slower, and then more than it carries. A report each 5 ms, on a path of 50 ms.
+        let pace = law.pacing_rate().map_or(0, |rate| rate.bytes_in(Span::from_millis(5)).as_u64());
+        let drains = matches!(law.phase, Phase::Drain { slower: true, .. });
+        after = after.or(drains.then_some(n));
+        sent.push_back(if after.is_some() { pace } else { 25_000 });
+        // All wait 90 ms from one moment on, and 130 ms for a while when they have been waited for.
+        let waited = match after {
+            _ if n < 400 => n % 2,
+            Some(from) if !drains && n < from + 60 => 130,
+            _ => 90,
+        };
+        let bytes = sent.pop_front().unwrap();
+        let now = MICROS(1_000_000 + 5_000 * n);
+        let sample = Sample {
+            delivered: Bytes::new(bytes),
+            interval: Span::from_millis(5),
+            prior_delivered: Bytes::new(delivered),
+            delivered_at: now,
+            app_limited: after.is_none(),
+        };
+        delivered += bytes;
+        law.on_acked(&Acked {
+            now,
+            bytes: Bytes::new(bytes),
+            in_flight: Bytes::new(250_000),
+            rtt: Some(Span::from_millis(50 + waited)),
+            waited: Some(Span::from_millis(waited)),
+            smoothed_rtt: Span::from_millis(50),
+            up_to: 17 * n + 1,
+            next: 17 * (n + 10),
+            limited: false,
+            recovering: false,
+            delivery: Some(sample),
+        });
+        least = least.min(law.path_rate().unwrap().as_bits_per_sec() / 1_000_000);
+    }
+    assert!(after.is_some(), "the check sees a path that seems slower");
+    assert!(least >= 45, "it falls to its half once, and not to {least} Mbit/s");
+}
