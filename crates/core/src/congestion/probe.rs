@@ -404,8 +404,9 @@ impl Probe {
         Phase::Drain { gain, left, before: f64::INFINITY, slower: false }
     }
 
-    /// What waits now is not this sender's.
-    fn settle(&mut self, least: f64, cruise: Phase) -> Phase {
+    /// What waits now is not this sender's. What was sent before `next` went more slowly.
+    fn settle(&mut self, next: u64, least: f64, cruise: Phase) -> Phase {
+        self.lull = next;
         let most = (self.base / 2.0).max(15e6) + 4.0 * self.deviation;
         self.standing = if least.is_finite() { least } else { 0.0 };
         self.floor = self.standing.min(most);
@@ -488,7 +489,6 @@ impl Probe {
         let full = round.least.is_finite() && round.least > self.base.max(30e6) + 4.0 * self.deviation;
         let rounds = f64::from(CRUISE) * (self.trip / long.as_nanos().max(1) as f64).min(1.0);
         let cruise = Phase::Cruise { left: (rounds as u8).max(2), queued: true };
-        let drained = matches!(self.phase, Phase::Drain { .. });
         self.phase = match self.phase {
             Phase::Start { flat, .. } if told && flat > 0 && queued => self.drain(0.5, 6),
             Phase::Start { before, .. } if rate >= GROWTH * before => Phase::Start { before: rate, flat: 0 },
@@ -506,10 +506,10 @@ impl Probe {
                 if falls || slower {
                     Phase::Drain { gain, left: left - 1, before: round.least, slower: at_once }
                 } else {
-                    self.settle(round.least, cruise)
+                    self.settle(next, round.least, cruise)
                 }
             }
-            Phase::Drain { .. } => self.settle(round.least, cruise),
+            Phase::Drain { .. } => self.settle(next, round.least, cruise),
             Phase::Cruise { .. } if slower => {
                 self.rate.forget(2);
                 if starved {
@@ -552,9 +552,6 @@ impl Probe {
             Phase::Look { .. } if !full && round.least > self.floor + self.target() / 2.0 => self.drain(0.75, 6),
             Phase::Look { .. } => cruise,
         };
-        if drained && !matches!(self.phase, Phase::Drain { .. }) {
-            self.lull = next;
-        }
         self.began = now;
         if matches!(self.phase, Phase::Cruise { .. } | Phase::Look { .. }) {
             self.round.until = now + long;
