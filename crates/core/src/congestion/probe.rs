@@ -182,6 +182,12 @@ impl Round {
         }
     }
 
+    /// It begins with the last report of the one before, if that counts.
+    fn follow(&mut self, last: Option<(u64, Time)>) {
+        self.first = last;
+        self.last = last.unwrap_or_default();
+    }
+
     fn add(&mut self, sample: &Sample) {
         let delivered = (sample.prior_delivered + sample.delivered).as_u64();
         self.first.get_or_insert((delivered, sample.delivered_at));
@@ -197,7 +203,7 @@ impl Round {
         match self.last.1.since(at).as_nanos() {
             0 => (self.sample, self.sample),
             took => {
-                let bytes = (self.last.0 - delivered) as f64;
+                let bytes = self.last.0.saturating_sub(delivered) as f64;
                 let rate = |bytes: f64| bytes * 1e9 / took as f64;
                 (rate(bytes).min(self.sample), rate(bytes + self.lost))
             }
@@ -415,8 +421,9 @@ impl Probe {
 
     /// Whether far less arrived than was sent in a time in which every packet waited long.
     fn is_slower(&self, watch: &Round) -> bool {
-        let looks =
-            self.seen >= KNOWN && !matches!(self.phase, Phase::Start { .. } | Phase::Drain { slower: true, .. });
+        let looks = watch.first.is_some()
+            && self.seen >= KNOWN
+            && !matches!(self.phase, Phase::Start { .. } | Phase::Drain { slower: true, .. });
         let share = if watch.enough { AT_ONCE } else { SLOWER };
         let is_queue =
             watch.enough || watch.least > self.standing + self.grown() + ROUGH * self.smooth.max(self.roughness());
@@ -430,7 +437,8 @@ impl Probe {
         self.rate.forget(1);
         let gain = (self.base / (self.base + self.waited)).clamp(0.25, 0.75);
         self.phase = Phase::Drain { gain, left: 6, before: f64::INFINITY, slower: true };
-        (self.round, self.began) = (Round { first: Some(watch.last), ..Round::new(next, now) }, now);
+        (self.round, self.began) = (Round::new(next, now), now);
+        self.round.follow(Some(watch.last));
     }
 
     /// Goes slower where the queue overflows; `arrived` bytes did in the round that is over, which had enough to send or not.
@@ -464,7 +472,7 @@ impl Probe {
         let round = core::mem::replace(&mut self.round, Round::new(next, now));
         let long = Span::from_nanos((JITTERS * self.roughness().max(self.deviation / 2.0)) as u64).min(LONG);
         if round.enough {
-            self.round.first = round.first.map(|_| round.last);
+            self.round.follow(round.first.map(|_| round.last));
         }
         let (measured, sent) = round.rates();
         // The sender is limited by the path only where it comes near what the path had, or finds a queue.
@@ -475,7 +483,7 @@ impl Probe {
         let starved = busy && !enough && !matches!(self.phase, Phase::Start { .. });
         let (before, enough) = (self.rate.value(), enough || starved);
         self.rate.end_round(measured, enough);
-        let arrived = round.first.map_or(0, |(first, _)| round.last.0 - first);
+        let arrived = round.first.map_or(0, |(first, _)| round.last.0.saturating_sub(first));
         self.look_for_overflow(now, &round, arrived, enough);
         let rate = self.rate.value();
         let target = self.floor + self.target();

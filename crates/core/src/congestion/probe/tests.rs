@@ -385,6 +385,35 @@ fn a_path_that_nearly_stood_still_for_a_moment_is_used_again_within_four_seconds
 }
 
 #[test]
+fn rounds_in_which_nothing_is_told_of_deliveries_bring_nothing() {
+    let mut law = Probe::new(&window::Config::new(PACKET as u32));
+    law.on_path_rate(Rate::from_mbit(100));
+    for n in 0..200_u64 {
+        let now = MICROS(1_000_000 + 20_000 * n);
+        let sample = Sample {
+            delivered: Bytes::new(250_000),
+            interval: Span::from_millis(20),
+            prior_delivered: Bytes::new(250_000 * n),
+            delivered_at: now,
+            app_limited: false,
+        };
+        law.on_acked(&Acked {
+            now,
+            bytes: Bytes::new(250_000),
+            rtt: Some(Span::from_millis(50)),
+            waited: Some(Span::ZERO),
+            up_to: n + 1,
+            next: n + 2,
+            // Of every four reports two say nothing of it.
+            delivery: (n % 4 < 2).then_some(sample),
+            ..Acked::new(20 * n, 1)
+        });
+        let mbit = law.path_rate().unwrap().as_bits_per_sec() / 1_000_000;
+        assert!((90..=101).contains(&mbit), "{n}: {mbit} Mbit/s");
+    }
+}
+
+#[test]
 fn what_a_drain_slowed_itself_is_no_slower_path() {
     let mut law = Probe::new(&window::Config::new(PACKET as u32));
     law.on_path_rate(Rate::from_mbit(100));
