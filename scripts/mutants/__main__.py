@@ -2,8 +2,8 @@
 
 Each mutant is a small change of the code, as cargo-mutants makes them. The tests that are for its folder have to fail with it: the unit
 tests in the folder and the files of crates/core/tests/suite that begin with the folder's prefix. All mutants of a folder are compiled into
-one build (copying.py), each behind a switch (switched.py), and of the tests those run that come by the mutant (tests.py). So a mutant
-costs some hundredths of a second.
+one build (copying.py), each behind a switch (switched.py), and of the tests those run that come by the mutant (tests.py). So a mutant that
+a test sees costs a fraction of a second, and one that none sees what all its tests take.
 
 What was found is kept below target/mutants. A later run does not run again what was killed while the code of its file stays as it is
 (tests may change), nor survivors that are listed. A survivor that is not in tests/mutants.toml makes this fail. One that is, and is killed or gone, is told.

@@ -59,8 +59,10 @@ fn a_class_by_port_goes_by_its_channel_alone_and_a_listening_end_knows_the_chann
     lab.cable(("site", "eth0", "192.168.1.2/24"), ("hub", "eth0", "192.168.1.1/24"));
     lab.cable(("site", "eth1", "192.168.2.2/24"), ("hub", "eth1", "192.168.2.1/24"));
     let (site_key, hub_key) = (keys(), keys());
-    // Deadlines that no slow machine misses.
+    // Deadlines that no slow machine misses. On a busy one a link of unlimited rate may be measured as one of 20 Mbit/s, which is then held in
+    // reserve beside a faster one.
     let mode = "resend_within = \"30s\"\nreorder_deadline = \"60s\"\n";
+    let rate = "rate = \"100Mbit\"\n";
     let up =
         "[[peer.class]]\nname = \"games\"\nprotocol = \"udp\"\nport = \"6000-6002\"\nchannels = \"two\"\nonly = true\n";
     let down = "[[peer.class]]\nname = \"answers\"\nprotocol = \"tcp\"\nport = 7001\nmode = \"backup\"\nchannels = [\"one\"]\nonly = true\n";
@@ -70,7 +72,9 @@ fn a_class_by_port_goes_by_its_channel_alone_and_a_listening_end_knows_the_chann
     let site = interface("fs0", "[\"10.77.0.2/24\"]", &site_key.0, "")
         + &peer("hub", &hub_key.1, "[\"10.77.0.1/32\"]", mode)
         + &udp("one", "eth0", "192.168.1.1:51900")
+        + rate
         + &udp("two", "eth1", "192.168.2.1:51900")
+        + rate
         + up;
     let hub = lab.daemon("hub", "hub", &hub);
     let site = lab.daemon("site", "site", &site);

@@ -180,6 +180,14 @@ fn intervals_of_less_than_a_packet_take_no_ingress_for_one_that_stopped() {
 }
 
 #[test]
+fn of_four_rings_of_30_to_64_unlike_nodes_three_are_right_after_150_ring_times_and_one_is_off_by_60_per_cent() {
+    // The queues of a cold start shut somebody out for longer than that (DESIGN.md, rings).
+    let range = Range { nodes: (30, 64), ..WILD };
+    let worst = [1000, 1001, 1002, 1003].map(|seed| draw(seed, &range).worst((150, 250)).0);
+    assert!((0.55..0.65).contains(&worst[0]) && worst[1..].iter().all(|worst| *worst <= 0.01), "{worst:?}");
+}
+
+#[test]
 fn rings_of_30_to_64_unlike_nodes_that_begin_with_the_least_part_are_right_within_150_ring_times() {
     // With links that give all of themselves from the first instant on, they are off by 60, 90, 92 and 21 per cent.
     hold(&Range { nodes: (30, 64), start: 3, ..WILD }, [1000, 1023, 1026, 1034].into_iter(), (150, 250));
