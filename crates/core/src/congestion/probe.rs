@@ -182,12 +182,6 @@ impl Round {
         }
     }
 
-    /// It begins with the last report of the one before, if that counts.
-    fn follow(&mut self, last: Option<(u64, Time)>) {
-        self.first = last;
-        self.last = last.unwrap_or_default();
-    }
-
     fn add(&mut self, sample: &Sample) {
         let delivered = (sample.prior_delivered + sample.delivered).as_u64();
         self.first.get_or_insert((delivered, sample.delivered_at));
@@ -437,8 +431,7 @@ impl Probe {
         self.rate.forget(1);
         let gain = (self.base / (self.base + self.waited)).clamp(0.25, 0.75);
         self.phase = Phase::Drain { gain, left: 6, before: f64::INFINITY, slower: true };
-        (self.round, self.began) = (Round::new(next, now), now);
-        self.round.follow(Some(watch.last));
+        (self.round, self.began) = (Round { first: Some(watch.last), ..Round::new(next, now) }, now);
     }
 
     /// Goes slower where the queue overflows; `arrived` bytes did in the round that is over, which had enough to send or not.
@@ -472,7 +465,7 @@ impl Probe {
         let round = core::mem::replace(&mut self.round, Round::new(next, now));
         let long = Span::from_nanos((JITTERS * self.roughness().max(self.deviation / 2.0)) as u64).min(LONG);
         if round.enough {
-            self.round.follow(round.first.map(|_| round.last));
+            self.round.first = round.first.map(|_| round.last);
         }
         let (measured, sent) = round.rates();
         // The sender is limited by the path only where it comes near what the path had, or finds a queue.
@@ -483,6 +476,7 @@ impl Probe {
         let starved = busy && !enough && !matches!(self.phase, Phase::Start { .. });
         let (before, enough) = (self.rate.value(), enough || starved);
         self.rate.end_round(measured, enough);
+        // Nothing where no report of the round told of deliveries.
         let arrived = round.first.map_or(0, |(first, _)| round.last.0.saturating_sub(first));
         self.look_for_overflow(now, &round, arrived, enough);
         let rate = self.rate.value();

@@ -346,6 +346,24 @@ fn changes_announced_upon_each_other_come_into_force_one_after_the_other_and_wha
 }
 
 #[test]
+fn what_a_member_leaves_does_not_wait_for_word_of_the_next_change() {
+    let mut r = receiver(ReceiverConfig::default());
+    let (one, wider) = (two_of_a_kilobyte().without(2), ChannelSet::of(&[2000], Bytes::new(1000)).unwrap());
+    // Both begin in round 2. The second says that the first is in force, and nothing says so of the second.
+    hears_plan(&mut r, &other(0, 9, (2, 1), 2, &one));
+    hears_plan(&mut r, &other(0, 9, (3, 2), 2, &wider));
+    for (channel, len) in [(0, 1000), (0, 900), (1, 1000), (1, 300)] {
+        r.handle_data(Time::ZERO, ChannelId(channel), vec![channel; len]);
+    }
+    let order = |r: &mut Receiver<Vec<u8>>| -> Vec<(u8, usize)> {
+        std::iter::from_fn(|| r.poll_deliver()).map(|packet| (packet[0], packet.len())).collect()
+    };
+    assert_eq!((order(&mut r), r.generation()), (vec![(0, 1000), (1, 1000), (1, 300)], 2));
+    hears(&mut r, Marker { generation: 3, quantum: 2000, sent_bytes: 1900, sent_packets: 2, ..marker(0, (2, 1100)) });
+    assert_eq!((order(&mut r), r.generation()), (vec![(0, 900)], 3));
+}
+
+#[test]
 fn eight_changes_may_wait_and_the_ninth_asks_for_a_reset() {
     let mut r = receiver(ReceiverConfig::default());
     let announced: Vec<bool> = (1..=9)
