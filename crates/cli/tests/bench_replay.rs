@@ -37,7 +37,6 @@ fn bad_usage_is_status_2_and_says_what_would_be_right() {
         (folder.path(), &["--simulated", "--only", "x"], "it has x-changing, x-dying"),
         (folder.path(), &["--simulated", "--only", "x-trips"], "round trips and no capacities"),
         (folder.path(), &["--simulated", "--from", "6"], "nothing to replay"),
-        (folder.path(), &["--simulated", "--cc", "bbr"], "leave out --simulated"),
         (folder.path(), &["--simulated", "--mode", "relaible"], "reliable"),
         (folder.path(), &["--seconds", "0"], "1..=86400"),
         (folder.path(), &["--scale", "0"], "0.001 to 1000"),

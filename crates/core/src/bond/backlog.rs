@@ -11,7 +11,7 @@ use super::revisit::{self, Held};
 use super::slight::slight;
 use crate::packet::Packet;
 use crate::path::train::Train;
-use crate::units::{ChannelId, Rate, Span, Time};
+use crate::units::{Bytes, ChannelId, Rate, Span, Time};
 use alloc::vec::Vec;
 
 /// For how long so much has to wait that a channel is called: slow start leaves a queue behind that goes by itself.
@@ -51,6 +51,9 @@ impl<P: Packet> Bond<P> {
         all.retain(|c| slight & bit(c.channel) == 0);
         let before = all.iter().filter(|c| reserve.planned & bit(c.channel) == 0).count();
         let used = used_at_once(&all, Some(before).filter(|n| *n > 0));
+        // The fastest of all is needed whatever is sent.
+        let needed = all.iter().skip(1).position(|c| reserve.demand.unneeded & bit(c.channel) != 0);
+        let used = needed.map_or(used, |n| used.min(n + 1));
         reserve.slight = slight;
         reserve.planned = all[used..].iter().fold(slight, |set, c| set | bit(c.channel));
         reserve.called &= reserve.planned & !slight;
@@ -134,8 +137,20 @@ impl<P: Packet> Bond<P> {
         } else {
             reserve.quiet = None;
         }
+        self.look_at_demand(sent.saturating_sub(before), since);
         self.replan_reserve(now);
         self.revisit(now);
+    }
+
+    /// So much was sent since then: which of the channels in use are needed for it.
+    fn look_at_demand(&mut self, bytes: u64, since: Span) {
+        let Some(mut all) = self.candidates().filter(|_| self.config.reserve) else { return };
+        let waits = Bytes::new((self.ingress.queue.bytes() + self.classed.bulk_for_any()) as u64);
+        let reserve = &mut self.channels.reserve;
+        all.retain(|c| reserve.slight & bit(c.channel) == 0);
+        let used = all.iter().take_while(|c| reserve.held() & bit(c.channel) == 0).count();
+        let enough = reserve.demand.look(since, Bytes::new(bytes), waits, &all, used).unwrap_or(used);
+        reserve.demand.unneeded |= all[enough..used].iter().fold(0, |set, c| set | bit(c.channel));
     }
 
     /// Looks which channels of the reserve are to be asked for their rates; once a second while traffic flows.

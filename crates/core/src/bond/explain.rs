@@ -368,18 +368,21 @@ impl<P: Packet> Bond<P> {
                 other[..used].iter().any(|other| other.channel == c.channel)
             };
             let more = c.delay - all[0].delay;
-            if reserve.planned & bit(c.channel) != 0 {
+            if reserve.demand.unneeded & bit(c.channel) != 0 {
+                told.because.push(format!(
+                    "what is sent fits the others, and {name} takes {} longer than {}: it is in reserve",
+                    ms(more),
+                    self.name(all[0].channel)
+                ));
+                told.change.push(format!("next to nothing is sent for a second: {name} is used at once again"));
+                self.tell_called(c, told);
+            } else if reserve.planned & bit(c.channel) != 0 {
                 let (with, without) = (time_over(&all[..=k]), time_over(&all[..k]));
                 told.because.push(format!(
                     "{name} adds {} to {}, and a transfer of {} MB would take {} with it and {} without: it is in reserve",
                     mbit(c.rate), mbit(sum(&all[..k])), TYPICAL.as_u64() / 1_000_000, seconds(with), seconds(without)
                 ));
-                if reserve.called & bit(c.channel) != 0 {
-                    told.because.push(format!("{name} is called now, because too much waited"));
-                    told.change.push(format!(
-                        "the others could carry all for 2 s, with a quarter to spare: {name} waits again"
-                    ));
-                }
+                self.tell_called(c, told);
                 if let Some(rate) = first(|n| Some(raised(c.rate, n)?).filter(|rate| is_used(&|c| c.rate = *rate))) {
                     told.change.push(format!("{name} carried {} or more ({} now)", mbit(rate), mbit(c.rate)));
                 }
@@ -413,6 +416,16 @@ impl<P: Packet> Bond<P> {
                 waits / 1000,
                 self.name(next.channel)
             ));
+        }
+    }
+
+    /// Whether a channel of the reserve carries data now.
+    fn tell_called(&self, c: &Candidate, told: &mut Told) {
+        if self.channels.reserve.called & bit(c.channel) != 0 {
+            let name = self.name(c.channel);
+            told.because.push(format!("{name} is called now, because too much waited"));
+            told.change
+                .push(format!("the others could carry all for 2 s, with a quarter to spare: {name} waits again"));
         }
     }
 

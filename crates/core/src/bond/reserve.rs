@@ -23,6 +23,10 @@
 //! | time for L bytes: L / R_k, and T_k for each doubling of [`FIRST_WINDOW`] up to R_k T_k (slow start) | [`duration`] |
 //! | how many are used at once | the k of the least time, of those where the others add R_k and a quarter at most; as before, unless that gains a tenth |
 //!
+//! **What is not needed.** A sender that waits for round trips and not for the links gets less the longer they are: one with a small window, and BBR, whose window is twice what
+//! its rate fills in the *least* round trip. So where what is sent for three seconds does not grow and would fit the faster channels with a quarter to spare, and the
+//! others make the way longer by [`LONGER`] and a quarter of the round trip, these are in reserve as well ([`Demand`]), until next to nothing is sent. That they are called is the same for both.
+//!
 //! What follows from it stands in `backlog.rs`. Cost: O(n) for n channels. Invariants: where a channel's rate or round trip is not
 //! known, none is held back; the fastest never is.
 
@@ -35,6 +39,77 @@ pub(super) const TYPICAL: Bytes = Bytes::new(20_000_000);
 const TOLERANCE: u64 = 4;
 /// What TCP begins with (RFC 6928).
 const FIRST_WINDOW: Bytes = Bytes::new(14_600);
+
+/// What the channels that are not needed make the way longer by, at least, and by one part in so many of the round trip.
+const LONGER: Span = Span::from_millis(10);
+const OF_TRIP: u64 = 4;
+/// What is sent grows where it is more than the most of lately and one part in so many; that fades by the other in each second.
+const VARIES: u64 = 8;
+const FADES: u64 = 16;
+/// Less than so much in the host queue is next to nothing. What goes first (`prompt.rs`, `sparse.rs`) does not count: it takes the fastest channel anyway.
+const NOTHING: Rate = Rate::from_bits_per_sec(500_000);
+/// Looks in a row, one a second, at which the faster channels would do.
+const LOOKS: u8 = 3;
+
+/// Which channels are not needed for what is sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Demand {
+    /// They.
+    pub(super) unneeded: u64,
+    /// Bytes that were taken from the host queue since the last look.
+    pub(super) taken: u64,
+    /// The most bits that were sent in a second lately, and looks in a row at which fewer channels would do.
+    most: u64,
+    looks: u8,
+}
+
+impl Demand {
+    /// So much was sent `since` the last look over `candidates`, of which the first `used` are in use, and so much waits. How many of them are
+    /// enough from now on, if fewer are.
+    pub(super) fn look(
+        &mut self,
+        since: Span,
+        sent: Bytes,
+        waits: Bytes,
+        candidates: &[Candidate],
+        used: usize,
+    ) -> Option<usize> {
+        if over(core::mem::take(&mut self.taken), since) < NOTHING {
+            *self = Demand::default();
+            return None;
+        }
+        let sent = over(sent.as_u64(), since);
+        let bits = sent.as_bits_per_sec();
+        let grows = bits > self.most.saturating_add(self.most / VARIES);
+        self.most = bits.max(self.most - self.most / FADES);
+        let enough = enough(sent, candidates);
+        let fits = !grows && waits <= sent.bytes_in(LONGER) && delays(candidates, enough, used);
+        self.looks = if fits { (self.looks + 1) % LOOKS } else { 0 };
+        (fits && self.looks == 0).then_some(enough)
+    }
+}
+
+/// So many bytes in that time.
+fn over(bytes: u64, time: Span) -> Rate {
+    Rate::from_bits_per_sec(bytes.saturating_mul(8_000_000_000) / time.as_nanos().max(1))
+}
+
+/// Whether the way over the first `used` candidates is so much longer than over the first `enough` that it matters.
+fn delays(candidates: &[Candidate], enough: usize, used: usize) -> bool {
+    let (Some(first), true) = (candidates.first(), enough < used) else { return false };
+    let longer = candidates[used - 1].delay - candidates[enough - 1].delay;
+    longer >= LONGER && longer.as_nanos() >= first.trip.as_nanos() / OF_TRIP
+}
+
+/// How many of the candidates carry so much, with a quarter to spare; all where they do not.
+fn enough(sent: Rate, candidates: &[Candidate]) -> usize {
+    let mut bits = 0u64;
+    let fits = |c: &Candidate| {
+        bits = bits.saturating_add(c.rate.as_bits_per_sec());
+        sent.as_bits_per_sec() < bits - bits / 4
+    };
+    candidates.iter().position(fits).map_or(candidates.len(), |k| k + 1)
+}
 
 /// What a plan depends on.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +143,7 @@ pub(super) struct Reserve {
     pub(super) sent: u64,
     /// Since when the reserve was not needed.
     pub(super) quiet: Option<Time>,
+    pub(super) demand: Demand,
 }
 
 impl Reserve {
@@ -185,5 +261,45 @@ mod tests {
         assert_eq!((used_at_once(&all, Some(2)), used_at_once(&all, Some(1))), (2, 1));
         assert_eq!(used_at_once(&candidates(&[(100, 10), (1, 200)]), Some(2)), 1);
         assert_eq!(used_at_once(&candidates(&[(100, 10), (100, 12)]), Some(1)), 2);
+    }
+
+    /// Which of these channels, of which all are in use, are not needed after so many Mbit/s in one second after the other.
+    fn unneeded(all: &[(u64, u64)], seconds: &[u64]) -> u64 {
+        let mut demand = Demand::default();
+        for rate in seconds {
+            demand.taken = rate * 125_000;
+            let sent = Bytes::new(rate * 125_000);
+            let enough = demand.look(Span::from_secs(1), sent, Bytes::ZERO, &candidates(all), all.len());
+            demand.unneeded |= (enough.unwrap_or(all.len())..all.len()).fold(0, |set, n| set | 1 << n);
+        }
+        demand.unneeded
+    }
+
+    #[test]
+    fn slow_channels_are_not_needed_for_what_fits_the_fast_ones_for_three_seconds() {
+        let near_and_far = [(50, 20), (50, 120)];
+        // The first second grows from nothing.
+        assert_eq!(unneeded(&near_and_far, &[9, 9, 9]), 0);
+        assert_eq!(unneeded(&near_and_far, &[9, 9, 9, 9]), 0b10);
+        assert_eq!(unneeded(&near_and_far, &[37, 37, 37, 37]), 0b10);
+        assert_eq!(unneeded(&near_and_far, &[38, 38, 38, 38, 38, 38]), 0, "a quarter is to spare");
+        assert_eq!(unneeded(&near_and_far, &[9, 9, 9, 40, 9, 9]), 0, "three in a row");
+        // What varies does not grow by that; what began does.
+        assert_eq!(unneeded(&near_and_far, &[20, 12, 20, 15]), 0b10);
+        assert_eq!(unneeded(&near_and_far, &[2, 4, 8, 16, 32]), 0);
+        // Two of three, and next to nothing, by which it begins anew.
+        assert_eq!(unneeded(&[(50, 20), (50, 60), (50, 120)], &[9; 4]), 0b110);
+        assert_eq!(unneeded(&[(50, 20), (50, 22), (50, 120)], &[60; 4]), 0b100);
+        assert_eq!(unneeded(&near_and_far, &[9, 9, 9, 9, 0]), 0);
+    }
+
+    #[test]
+    fn channels_that_make_the_way_little_longer_stay_in_use_whatever_is_sent() {
+        for all in [[(50, 20), (50, 20)], [(50, 20), (50, 29)], [(50, 100), (50, 149)]] {
+            assert_eq!(unneeded(&all, &[9; 10]), 0, "{all:?}");
+        }
+        for all in [[(50, 20), (50, 30)], [(50, 100), (50, 150)]] {
+            assert_eq!(unneeded(&all, &[9; 10]), 0b10, "{all:?}");
+        }
     }
 }

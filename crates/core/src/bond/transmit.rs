@@ -126,6 +126,7 @@ impl<P: Packet> Bond<P> {
         let Ready { first, others, skipped } = self.distribute.ready(now, &self.channels, self.protect.copies())?;
         let queued = self.ingress.queue.pop(now, &mut self.stats, &mut self.ingress.ledger)?;
         queued.on_sent(now, &mut self.ingress.ledger);
+        self.channels.reserve.demand.taken += queued.packet.size().as_u64();
         self.stats.copies_skipped += skipped;
         let about = About::of(&queued, Numbers { stamp: Stamp::of(now), ..self.number.assign(queued.bucket) });
         if others != 0 {

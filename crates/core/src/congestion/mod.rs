@@ -3,12 +3,13 @@
 //! [`Law`] is what every sender calls: the simulator's TCP, a bond's channel, a reliable sender. [`AnyLaw`] is the law that a
 //! [`Config`] names. [`window`] is what laws of a window have in common (slow start, the threshold, taking back); [`reno`] and
 //! [`cubic`] are its curves, [`hystart`] its early ends of slow start, and so is [`vegas`] a curve, which goes by delay. [`delay`] and
-//! [`ledbat`] go by delay alone, [`probe`] and [`bbr`] by a model of the path.
+//! [`ledbat`] go by delay alone, [`probe`], [`bbr`] and [`bbr1`] by a model of the path.
 //!
 //! A new law is a file of its own and a line of the table at the end of this one; every user then has it by its name. One from a
 //! crate outside goes into [`Config::own`].
 
 pub mod bbr;
+pub mod bbr1;
 pub mod cubic;
 pub mod dctcp;
 pub mod delay;
@@ -30,6 +31,7 @@ use crate::own::own;
 use crate::units::{Bytes, Rate, Span};
 use alloc::boxed::Box;
 use bbr::Bbr;
+use bbr1::Bbr1;
 use cubic::Cubic;
 use dctcp::Dctcp;
 use delay::Delay;
@@ -91,6 +93,11 @@ macro_rules! laws {
             /// Whether it answers each mark with a little, in proportion to how many there are (RFC 9330, section 3: scalable), and a loss with much more.
             pub fn is_scalable(self) -> bool {
                 matches!(self, Algorithm::Dctcp | Algorithm::Prague)
+            }
+
+            /// Whether it goes by a model of the path, which is nothing without its pace.
+            pub fn has_model(self) -> bool {
+                matches!(self, Algorithm::Probe | Algorithm::Bbr | Algorithm::Bbr1)
             }
         }
 
@@ -195,6 +202,8 @@ laws! {
     Bbr = "bbr": Box<Bbr> = |config| Box::new(Bbr::new(&config.window));
     /// draft-briscoe-iccrg-prague-congestion-control: as DCTCP, for the internet with L4S (ECN). Without marks it is Reno.
     Prague = "prague": Box<Windowed<Prague>> = |config| Box::new(Windowed::new(&config.window, Prague::new(config.window.segment)));
+    /// BBR, version 1, which Linux calls `bbr`: by a model of the path; a loss is not a sign of congestion.
+    Bbr1 = "bbr1": Box<Bbr1> = |config| Box::new(Bbr1::new(&config.window));
 }
 
 #[cfg(test)]

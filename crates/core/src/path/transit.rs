@@ -12,6 +12,9 @@
 //! once and rises by the time that passes, is taken for a queue, and what packets take beyond it is jitter. Packets that go alone have no queue
 //! of their own before them, but where traffic has just gone what it left behind may still stand there, and is taken off.
 //!
+//! **A queue that stands hides the jitter behind it.** On a link that keeps order the packets behind a queue take about as long as each other. So while no sample of a window met the
+//! path without one, what was usual before stays.
+//!
 //! **A link that stands still is no jitter.** What goes alone then takes far longer, and five deviations with it in them are kept for as long as 64
 //! samples take, of which there are few. So while traffic follows closely, what goes alone counts only as long as it tells of no more than [`FAR`].
 //!
@@ -91,8 +94,9 @@ pub(crate) struct Transit {
     sampled: Time,
     /// When one that followed another closely was a sample.
     followed: Option<Time>,
-    /// When the window of `most` began.
+    /// When the window of `most` began, and whether a sample of it met no queue.
     began: Time,
+    clear: bool,
     /// What was usual may be no more.
     doubted: bool,
     /// The transit of which a queue is the reason at most, and when the last packet came.
@@ -136,12 +140,14 @@ impl Transit {
     fn sample(&mut self, now: Time, mut transit: i64, close: bool) {
         self.sampled = now;
         if now.since(self.began) >= MEMORY {
-            self.most = [self.most[1].or(self.most[0]), None];
-            self.began = now;
+            let [before, most] = self.most;
+            self.most = [if self.clear { most.or(before) } else { most.max(before) }, None];
+            (self.began, self.clear) = (now, false);
         }
         let beside = !close && self.is_beside_traffic(now);
+        let queue = self.queued.saturating_sub(self.least().unwrap_or(self.queued)).max(0);
+        self.clear |= queue < STEADY;
         if close || beside {
-            let queue = self.queued.saturating_sub(self.least().unwrap_or(self.queued)).max(0);
             transit = transit.saturating_sub(queue);
         }
         if close {
@@ -322,5 +328,29 @@ mod tests {
         }
         transit.turn();
         assert_eq!(transit.least(), Some(17_000_000));
+    }
+
+    #[test]
+    fn what_was_usual_before_a_queue_stood_is_kept_for_as_long_as_it_stands() {
+        let (mut transit, mut rng) = (Transit::default(), Rng::new(3));
+        // A link of 50 ms with jitter up to 40 ms, one packet each 20 ms; then 500 a second behind a queue of 300 ms, which hides all of that.
+        let mut last = 0.0f64;
+        let mut send = |transit: &mut Transit, at: f64, queue: f64| {
+            let jitter = 40.0 * rng.next_u64() as f64 / u64::MAX as f64;
+            last = (at + 50.0 + queue + jitter).max(last);
+            transit.add(Time::from_nanos((last * 1e6) as u64), ((last - at) * 1e6) as i64);
+        };
+        (0..500).for_each(|n| send(&mut transit, f64::from(n) * 20.0, 0.0));
+        let before = transit.usual().unwrap_or_default();
+        assert!(before > 80_000_000, "{before}");
+        (0..5_000).for_each(|n| send(&mut transit, 10_000.0 + f64::from(n) * 2.0, (f64::from(n) * 2.0).min(300.0)));
+        assert!(transit.usual() >= Some(before - 5_000_000), "{:?} after {before}", transit.usual());
+        // Without the queue what is seen counts again: nothing varies any more.
+        (0..500).for_each(|n| {
+            let at = 21_000.0 + f64::from(n) * 20.0;
+            transit.add(Time::from_nanos(((at + 50.0) * 1e6) as u64), 50_000_000);
+        });
+        let after = transit.usual().unwrap_or_default();
+        assert!(after < before - 20_000_000, "{after} after {before}");
     }
 }

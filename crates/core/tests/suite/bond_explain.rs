@@ -105,9 +105,34 @@ fn what_waits_calls_the_reserve_at_the_bytes_that_are_told() {
 }
 
 #[test]
+fn a_slow_channel_is_told_that_what_is_sent_does_not_need() {
+    let mut net = joined(&[(50_000, 10), (50_000, 60)], &|_| {});
+    for n in 1000..4000 {
+        net.host(0, packet(1, n, 300));
+        net.run(MS(2));
+    }
+    assert_eq!(carriers(&net, "all else"), [0]);
+    let Explanation { because, would_change_if, .. } = explained(&net, "all else");
+    let (why, change) = (
+        "what is sent fits the others, and b takes 50.0 ms longer than a: it is in reserve",
+        "next to nothing is sent for a second: b is used at once again",
+    );
+    assert!(because.iter().any(|text| text == why), "{because:#?}");
+    assert!(would_change_if.iter().any(|text| text == change), "{would_change_if:#?}");
+    // What waits longer than b takes more calls it all the same.
+    let told = number(&would_change_if, "is called", "kB");
+    assert!((300.0..330.0).contains(&told), "50 Mbit/s for 50 ms: {told} kB");
+    net.run(Span::from_secs(3));
+    assert_eq!(carriers(&net, "all else"), [0, 1]);
+}
+
+#[test]
 fn classes_are_told_with_what_carries_them_and_the_delay_that_would_change_it() {
     let classes = "name=call\tport=1001\tmode=prompt\tlatency=30ms\nname=sync\tport=1002\tmode=backup\tchannels=c,b\nname=any\tport=1003";
-    let net = |delay| joined(&[(20_000, 10), (20_000, delay), (20_000, 90)], &|c| c.classes = classes.parse().unwrap());
+    let net = |delay| {
+        let change = |c: &mut Config| (c.classes, c.reserve) = (classes.parse().unwrap(), false);
+        joined(&[(20_000, 10), (20_000, delay), (20_000, 90)], &change)
+    };
     let all = net(20);
     assert_eq!(
         all.ends[0].explain(all.now).iter().map(|class| (class.name.clone(), class.mode)).collect::<Vec<_>>(),

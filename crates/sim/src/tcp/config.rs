@@ -321,7 +321,7 @@ macro_rules! settings {
 }
 
 settings! {
-    /// What sets the congestion window.
+    /// What sets the congestion window: `reno`, `cubic`, `delay`, `probe`, `vegas`, `ledbat++`, `dctcp`, `bbr` (version 3), `prague` or `bbr1` (BBR version 1, which Linux calls `bbr`).
     congestion: Algorithm = Algorithm::Reno;
     /// How loss is found and repaired.
     loss: LossDetection = LossDetection::Sack;

@@ -14,7 +14,6 @@
 use super::config::{Config, LossDetection, Nagle, PartialAck, RttSampling, UNLIMITED};
 use super::phase::{Frto, Phase, Reduction};
 use super::state::Stats;
-use fairspan_core::congestion::Algorithm;
 use fairspan_core::congestion::{AnyLaw, Law};
 use fairspan_core::loss::delivery_rate::{DeliveryRate, Stamp};
 use fairspan_core::loss::rack::{Rack, TailProbe};
@@ -136,8 +135,7 @@ impl Sender {
             reduce_again: config.reduce_again_at_timeout,
             window_limit: u64::MAX,
             restart_after_idle: config.restart_after_idle,
-            // A model of the path is nothing without its pace.
-            pacing: config.pacing || matches!(config.congestion, Algorithm::Probe | Algorithm::Bbr),
+            pacing: config.pacing || config.congestion.has_model(),
             keep_sacked: config.sack_kept_over_timeout,
             retries: config.retries,
             syn_retries: config.syn_retries,

@@ -9,7 +9,7 @@ const BBR: &str = r#"{ preset = "linux", congestion = "bbr", receive_buffer = "8
 const CUBIC: &str = r#"{ preset = "linux", receive_buffer = "8MB" }"#;
 
 /// Downloads over one link of 40 ms there and back, each with its settings of TCP.
-fn downloads(link: &str, flows: &[&str], duration: &str) -> Results {
+pub(crate) fn downloads(link: &str, flows: &[&str], duration: &str) -> Results {
     let mut text = format!("duration = \"{duration}\"\nwarm_up = \"10s\"\n[[node]]\nname = [\"a\", \"b\"]\n");
     text += &format!("[[link]]\nname = \"wire\"\nfrom = \"a\"\nto = \"b\"\ndelay = \"20ms\"\n{link}\n");
     for (number, tcp) in flows.iter().enumerate() {
@@ -24,7 +24,7 @@ fn downloads(link: &str, flows: &[&str], duration: &str) -> Results {
 /// The product of rate and round trip: 500 kB.
 const PIPE: f64 = 500_000.0;
 /// What of 100 Mbit/s is payload, with timestamps.
-const ALL: f64 = 96.5e6 * 1448.0 / 1460.0;
+pub(crate) const ALL: f64 = 96.5e6 * 1448.0 / 1460.0;
 
 #[test]
 fn bbr_carries_four_fifths_of_a_link_that_loses_one_packet_in_two_hundred_and_cubic_much_less() {

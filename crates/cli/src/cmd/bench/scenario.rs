@@ -23,6 +23,11 @@ pub(super) fn bond(mode: &str, channels: &[String]) -> String {
     )
 }
 
+/// What the simulator calls the congestion control that the kernel calls `cc`: Linux's BBR is version 1.
+pub(super) fn law(cc: &str) -> &str {
+    if cc == "bbr" { "bbr1" } else { cc }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@ mod report;
 mod simulated;
 mod transfer;
 
-use crate::exit::{BadInput, Outcome};
+use crate::exit::Outcome;
 use crate::measure::call::{Call, Line};
 use crate::measure::median;
 use crate::measure::ping::Ping;
@@ -57,7 +57,7 @@ pub(crate) struct Args {
     /// Whether the bond's channels have the paths' rates configured, or measure them
     #[arg(long, value_name = "R", default_value = "configured", value_parser = ["configured", "measured"])]
     rates: String,
-    /// The congestion control of the TCP connections; bbr is not simulated
+    /// The congestion control of the TCP connections; the simulator's bbr is version 1, as Linux's
     #[arg(long, value_name = "CC", default_value = "cubic", value_parser = ["cubic", "bbr"])]
     cc: String,
     /// Seconds that count in each run, after 5 s that do not
@@ -79,11 +79,6 @@ pub(crate) struct Args {
 
 /// Runs the benchmark.
 pub(crate) fn run(args: &Args) -> Result<Outcome> {
-    if args.simulated && args.cc == "bbr" {
-        return Err(
-            BadInput("--cc bbr: the simulator's TCP has no BBR; take cubic, or leave out --simulated".into()).into()
-        );
-    }
     let pairs = pairs::load(&file(args), &args.only)?;
     if !args.simulated {
         testbed::enter_user_namespace_if_needed("fairspan bench profiles")?;
@@ -134,6 +129,7 @@ impl Args {
 fn simulate(args: &Args, pairs: &[Pair], interrupt: &Interrupt) -> Result<Report> {
     let settings = simulated::Settings {
         mode: args.mode(),
+        cc: args.congestion(),
         configured: args.has_rates(),
         duration: Duration::from_secs(u64::from(args.seconds)),
     };

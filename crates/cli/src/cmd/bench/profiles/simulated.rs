@@ -27,6 +27,8 @@ const BUFFER: u64 = SOCKET_BUFFER;
 pub(super) struct Settings {
     /// The bond's mode.
     pub(super) mode: &'static str,
+    /// The congestion control of the connections, as the kernel calls it.
+    pub(super) cc: &'static str,
     /// Whether its channels have the paths' rates.
     pub(super) configured: bool,
     /// How long counts, after the warm-up.
@@ -155,11 +157,12 @@ fn transfer(pair: &Pair, way: Way, settings: Settings, download: bool) -> Result
             "bond".to_owned()
         }
     };
+    let law = scenario::law(settings.cc);
     let bytes = if download { format!("bytes = \"{DOWNLOAD}B\"\n") } else { String::new() };
     let _ = write!(
         text,
         "\n[[flow]]\nname = \"tcp\"\nfrom = \"near\"\nto = \"far\"\nvia = \"{via}\"\nkind = \"ftp\"\nstart = \"{}ms\"\n{bytes}\
-         tcp = {{ preset = \"linux\", congestion = \"cubic\", send_buffer = \"{BUFFER}B\", receive_buffer_maximum = \"{BUFFER}B\" }}\n",
+         tcp = {{ preset = \"linux\", congestion = \"{law}\", send_buffer = \"{BUFFER}B\", receive_buffer_maximum = \"{BUFFER}B\" }}\n",
         start.as_millis()
     );
     let mut read = |_: &str| Err("no file belongs to it".to_owned());
@@ -181,7 +184,7 @@ mod tests {
     fn a_simulated_bond_has_the_pairs_links_and_no_rate_where_it_measures_them() {
         let pair: Pair = toml::from_str(PAIR).unwrap();
         for configured in [true, false] {
-            let settings = Settings { mode: "reliable", configured, duration: Duration::from_secs(1) };
+            let settings = Settings { mode: "reliable", cc: "cubic", configured, duration: Duration::from_secs(1) };
             let file = transfer(&pair, Way::Bond, settings, false).unwrap();
             let scenario = file.run(0).unwrap().unwrap().scenario;
             let config = &scenario.bonds[0].config;
@@ -200,7 +203,7 @@ mod tests {
     #[test]
     fn a_transfer_over_one_link_has_nearly_all_of_it_and_a_download_that_does_not_end_has_no_time() {
         let pair: Pair = toml::from_str(PAIR).unwrap();
-        let settings = Settings { mode: "reliable", configured: false, duration: Duration::from_secs(1) };
+        let settings = Settings { mode: "reliable", cc: "cubic", configured: false, duration: Duration::from_secs(1) };
         let interrupt = Interrupt::install().unwrap();
         let found = measured(&pair, Way::Alone(0), settings, 1, &interrupt).unwrap();
         // Of 1514 bytes 1448 are data.

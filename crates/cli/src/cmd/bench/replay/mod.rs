@@ -5,7 +5,7 @@ mod live;
 mod report;
 mod simulated;
 
-use crate::exit::{BadInput, Outcome};
+use crate::exit::Outcome;
 use crate::testbed::{self, Interrupt};
 use anyhow::Result;
 use fairspan_core::bond;
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// The bond's mode
     #[arg(long, value_name = "M", default_value = bond::Mode::USUAL.word(), value_parser = bond::Mode::WORDS.to_vec())]
     mode: String,
-    /// The congestion control of the TCP connection; bbr is not simulated
+    /// The congestion control of the TCP connection; the simulator's bbr is version 1, as Linux's
     #[arg(long, value_name = "CC", default_value = "cubic", value_parser = ["cubic", "bbr"])]
     cc: String,
     /// In the simulator: the same each time, and faster than the time that is replayed
@@ -62,12 +62,6 @@ fn factor(text: &str) -> Result<f64, String> {
 
 /// Runs the benchmark.
 pub(crate) fn run(args: &Args) -> Result<Outcome> {
-    let bbr = args.cc == "bbr";
-    if args.simulated && bbr {
-        return Err(
-            BadInput("--cc bbr: the simulator's TCP has no BBR; take cubic, or leave out --simulated".into()).into()
-        );
-    }
     let wanted = folder::Wanted {
         only: &args.only,
         from: Span::from_secs(args.from.into()),
@@ -79,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<Outcome> {
         eprintln!("fairspan: {note}");
     }
     let settings = Settings {
-        cc: if bbr { "bbr" } else { "cubic" },
+        cc: if args.cc == "bbr" { "bbr" } else { "cubic" },
         mode: bond::Mode::from_word(&args.mode).unwrap_or_default().word(),
         simulated: args.simulated,
         scale: args.scale,

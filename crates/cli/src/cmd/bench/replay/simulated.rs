@@ -91,11 +91,12 @@ fn drive(recording: &Recording, settings: Settings) -> Result<File> {
         channels.push(scenario::channel(&format!("link{number}"), None));
     }
     let Settings { cc, mode, .. } = settings;
+    let law = scenario::law(cc);
     text.push_str(&scenario::bond(mode, &channels));
     let _ = write!(
         text,
         "\n[[flow]]\nname = \"tcp\"\nfrom = \"near\"\nto = \"far\"\nvia = \"bond\"\nkind = \"ftp\"\nstart = \"{}\"\n\
-         tcp = {{ preset = \"linux\", congestion = \"{cc}\", send_buffer = \"{BUFFER}B\", receive_buffer_maximum = \"{BUFFER}B\" }}\n",
+         tcp = {{ preset = \"linux\", congestion = \"{law}\", send_buffer = \"{BUFFER}B\", receive_buffer_maximum = \"{BUFFER}B\" }}\n",
         span(CONNECTS)
     );
     let mut read = |name: &str| {

@@ -1,0 +1,73 @@
+//! Senders that wait for round trips and not for the links: a bond gives them at least what its fastest channel alone does.
+
+use fairspan_sim::results::Results;
+use fairspan_sim::scenario::File;
+use fairspan_sim::world::World;
+
+/// 50 Mbit/s each, 20 and 120 ms one way.
+const NEAR_AND_FAR: [&str; 2] = [r#"rate = "50Mbit", delay = "20ms""#, r#"rate = "50Mbit", delay = "120ms""#];
+
+/// One flow with these settings over a bond of both links, or over the `only` one, from second 10 to 30; the first five do not count.
+fn run(links: [&str; 2], only: Option<usize>, flow: &str, seed: u64) -> Results {
+    let mut text = "duration = \"30s\"\nwarm_up = \"15s\"\nnode = [{ name = [\"a\", \"b\"] }]\nlink = [\n".to_owned();
+    for (number, link) in links.iter().enumerate() {
+        text += &format!("{{ name = \"path{number}\", from = \"a\", to = \"b\", framing = \"14B\", {link} }},\n");
+    }
+    let channel = |n| format!("{{ path = [\"path{n}\"], overhead = \"51B\", rate = \"unlimited\" }}");
+    text += &format!(
+        "]\n[[bond]]\nname = \"bond\"\nends = [\"a\", \"b\"]\nmode = \"reliable\"\ncompress_headers = \"auto\"\nchannels = [{}, {}]\n",
+        channel(0),
+        channel(1)
+    );
+    let via = only.map_or("\"bond\"".to_owned(), |n| format!("[\"path{n}\"]"));
+    text += &format!(
+        "[[flow]]\nname = \"flow\"\nfrom = \"a\"\nto = \"b\"\nvia = {via}\nstart = \"10s\"\n{flow}\n[metrics]\ndelay = true\n"
+    );
+    let mut files = |name: &str| Err(format!("no file {name}"));
+    let mut file = File::parse("windows.toml", &text, &mut files).unwrap_or_else(|errors| panic!("{errors:#?}"));
+    file.set_seeds(vec![seed]);
+    let run = file.run(0).expect("a run").unwrap_or_else(|errors| panic!("{errors:#?}"));
+    World::new(&run.scenario).and_then(World::finish).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn a_connection_with_a_small_window_has_what_the_fastest_channel_gives_it_and_one_with_a_large_one_has_both() {
+    let with_window = |only, kilobytes: u64| {
+        let buffer = format!("receive_buffer = \"{kilobytes}kB\", receive_buffer_maximum = \"{kilobytes}kB\"");
+        let flow = format!("kind = \"ftp\"\ntcp = {{ preset = \"linux\", {buffer} }}");
+        run(NEAR_AND_FAR, only, &flow, 1).goodput / 1e6
+    };
+    for kilobytes in [64, 128, 256, 500] {
+        let (alone, bond) = (with_window(Some(0), kilobytes), with_window(None, kilobytes));
+        println!("{kilobytes} kB: {bond:.1} of {alone:.1} Mbit/s");
+        assert!(bond > 0.95 * alone, "{kilobytes} kB: {bond:.1} of {alone:.1} Mbit/s");
+    }
+    let (alone, bond) = (with_window(Some(0), 4000), with_window(None, 4000));
+    assert!(bond > 1.8 * alone, "4 MB: {bond:.1} of {alone:.1} Mbit/s");
+}
+
+#[test]
+fn a_stream_that_fits_the_fastest_channel_has_its_delay_after_three_seconds_and_both_when_it_grows() {
+    let stream = |mbit| format!("kind = \"constant\"\nrate = \"{mbit}Mbit\"\nsize = \"1200B\"");
+    let results = run(NEAR_AND_FAR, None, &stream(8), 1);
+    let delay = &results.flows[0].delay;
+    assert!(delay.max > 0.02 && delay.max < 0.025, "{} s", delay.max);
+    let full = run(NEAR_AND_FAR, None, &stream(80), 1).goodput / 1e6;
+    assert!(full > 78.0, "{full} of 80 Mbit/s");
+}
+
+/// The window of BBR is twice what its rate fills in the least round trip, which a bond whose round trip grows with its load takes for granted.
+#[test]
+fn bbr_over_links_that_jitter_has_at_least_what_the_better_one_gives_it() {
+    let links = [
+        r#"rate = "11.2Mbit", delay = "6ms", jitter = "1.3ms""#,
+        r#"rate = "4.6Mbit", delay = "32ms", jitter = "15.5ms", loss = 0.015"#,
+    ];
+    let flow = "kind = \"ftp\"\ntcp = { preset = \"linux\", congestion = \"bbr1\" }";
+    let alone = run(links, Some(0), flow, 1).goodput / 1e6;
+    for seed in 1..=6 {
+        let bond = run(links, None, flow, seed).goodput / 1e6;
+        println!("seed {seed}: {bond:.1} of {alone:.1} Mbit/s");
+        assert!(bond > 0.95 * alone, "seed {seed}: {bond:.1} of {alone:.1} Mbit/s");
+    }
+}
