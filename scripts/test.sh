@@ -370,6 +370,7 @@ if [ -n "$all" ]; then
     external 'the static program, alone in an empty folder' 3000 env FAIRSPAN_PROFILE=demo scripts/static.sh
     external 'the package for OpenWrt, installed with BusyBox alone' 600 env FAIRSPAN_PROFILE=demo scripts/openwrt.sh
     external 'the container image, in two containers' 600 env FAIRSPAN_PROFILE=demo scripts/container.sh
+    external 'the Debian package, in a system whose first process is systemd' 1500 scripts/systemd.sh
     # The same for the other architecture, as far as an emulator can try it. What is missing for that is told.
     case $(uname -m) in x86_64) other=aarch64 ;; *) other=x86_64 ;; esac
     export FAIRSPAN_ARCHITECTURE=$other
