@@ -14,7 +14,7 @@ help:
 	@echo 'make static    builds a program that needs no libraries: target/static/ARCHITECTURE/fairspan'
 	@echo 'make openwrt   makes a package for routers with OpenWrt of it: target/openwrt/fairspan_VERSION_ARCHITECTURE.ipk'
 	@echo 'make container makes a container image of it: target/container/fairspan-VERSION-ARCHITECTURE.tar'
-	@echo '               these four also for another architecture: FAIRSPAN_ARCHITECTURE=aarch64'
+	@echo '               these four also for another architecture: FAIRSPAN_ARCHITECTURE=aarch64 or armv7'
 	@echo 'make wheel     builds the Python package: target/wheels/fairspan-VERSION-cp39-abi3-PLATFORM.whl'
 	@echo 'make book      makes a book of the documents: target/book/index.html'
 	@echo 'make setup     installs what building and testing needs'

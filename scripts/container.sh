@@ -23,7 +23,7 @@ containers() { buildah --storage-driver vfs --root "$work/storage" --runroot "$w
 trap 'containers rm --all >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
 mkdir "$work/context"
 cp "$static/$machine/fairspan" "$static/$machine/LIBRARIES.txt" packaging/container/Containerfile "$work/context"
-containers build --quiet --platform "linux/$debian" --isolation chroot --timestamp "$SOURCE_DATE_EPOCH" --tag "fairspan:$version" \
+containers build --quiet --platform "$platform" --isolation chroot --timestamp "$SOURCE_DATE_EPOCH" --tag "fairspan:$version" \
     --file "$work/context/Containerfile" "$work/context" >/dev/null
 archive=$(pwd)/target/container/fairspan-$version-$machine.tar
 mkdir -p target/container
@@ -33,11 +33,11 @@ stat -c '%n %s' "target/container/${archive##*/}" | awk '{ printf "%s: %.1f MB\n
 if [ -n "$emulator" ]; then
     # As whoever loads it has it.
     containers rmi --all >/dev/null
-    image=$(containers pull --quiet --platform "linux/$debian" "docker-archive:$archive")
+    image=$(containers pull --quiet --platform "$platform" "docker-archive:$archive")
     said=$(containers inspect --type image --format '{{.OCIv1.Architecture}}' "$image")
-    [ "$said" = "$debian" ] || { echo "container: the image is for $said" >&2; exit 1; }
+    [ "$said" = "$(echo "$platform" | cut -d / -f 2)" ] || { echo "container: the image is for $said" >&2; exit 1; }
     if [ "$(id -u)" = 0 ]; then
-        found=$(in_folder "$(containers mount "$(containers from --platform "linux/$debian" "$image")")" /usr/bin/fairspan --version)
+        found=$(in_folder "$(containers mount "$(containers from --platform "$platform" "$image")")" /usr/bin/fairspan --version)
         [ "$found" = "fairspan $version" ] || { echo "container: the program of the image says \`$found\`" >&2; exit 1; }
         echo "container: no container was run: $(basename "$emulator") ran its program"
     else

@@ -4,8 +4,8 @@
 #
 #   [FAIRSPAN_ARCHITECTURE=aarch64] scripts/openwrt.sh [ROUTER...]
 #
-# ROUTER is what the router calls its architecture (`opkg print-architecture`): x86_64 by default, and aarch64_generic and aarch64_cortex-a53 for
-# aarch64. target/openwrt/fairspan_VERSION_ROUTER.ipk is what `opkg install` reads. It is installed and started in an empty folder with BusyBox
+# ROUTER is what the router calls its architecture (`opkg print-architecture`): x86_64 by default, aarch64_generic and aarch64_cortex-a53 for
+# aarch64, and names of Cortex-A7, A9 and A15 for armv7. target/openwrt/fairspan_VERSION_ROUTER.ipk is what `opkg install` reads. It is installed and started in an empty folder with BusyBox
 # alone (tests/netns/openwrt-package.sh, for root). One for another architecture is unpacked, and an emulator runs its program.
 set -eu
 cd "$(dirname "$0")/.."
@@ -15,7 +15,11 @@ version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Carg
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
 case ${FAIRSPAN_PROFILE:-shipped} in shipped) static=target/static ;; *) static=target/static-$FAIRSPAN_PROFILE ;; esac
 if [ $# = 0 ]; then
-    case $machine in aarch64) set -- aarch64_generic aarch64_cortex-a53 ;; *) set -- "$machine" ;; esac
+    case $machine in
+        aarch64) set -- aarch64_generic aarch64_cortex-a53 ;;
+        armv7) set -- arm_cortex-a7_neon-vfpv4 arm_cortex-a9_vfpv3-d16 arm_cortex-a15_neon-vfpv4 ;;
+        *) set -- "$machine" ;;
+    esac
 fi
 umask 022
 [ -x "$static/$machine/fairspan" ] || scripts/static.sh

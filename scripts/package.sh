@@ -2,6 +2,7 @@
 # Makes the Debian package: program, manual pages, completions, units, documents.
 #
 #   [FAIRSPAN_ARCHITECTURE=aarch64] scripts/package.sh [FOLDER [PROFILE]]     target/package by default, of what is shipped
+#   scripts/package.sh FOLDER - PROGRAM                                      of a program that was built before, as tests do
 #
 # That of another architecture has the static program (scripts/static.sh, which is run where there is none), so it needs no libraries. What runs
 # here of such a program is run by an emulator.
@@ -29,6 +30,9 @@ if [ -n "$emulator" ]; then
     if [ ! -x "$static/fairspan" ]; then FAIRSPAN_PROFILE=$profile scripts/static.sh; fi
     mkdir "$work/dist"
     cp "$static/fairspan" "$work/dist/fairspan"
+elif [ "$profile" = - ]; then
+    mkdir "$work/dist"
+    objcopy --strip-all "${3:?which program?}" "$work/dist/fairspan"
 else
     scripts/dist.sh "$work/dist" "$profile"
 fi

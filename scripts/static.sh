@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds a program that needs nothing of the system but its kernel, and tries it.
 #
-#   [FAIRSPAN_ARCHITECTURE=aarch64] scripts/static.sh     x86_64 or aarch64; this machine's by default
+#   [FAIRSPAN_ARCHITECTURE=aarch64] scripts/static.sh     x86_64, aarch64 or armv7; this machine's by default
 #
 # target/static/ARCHITECTURE gets the program, a file from which debuggers take its symbols, and the licences of what is linked in.
 # FAIRSPAN_PROFILE names another profile than that of what is shipped, whose program goes to target/static-PROFILE.

@@ -370,14 +370,17 @@ if [ -n "$all" ]; then
     external 'the static program, alone in an empty folder' 3000 env FAIRSPAN_PROFILE=demo scripts/static.sh
     external 'the package for OpenWrt, installed with BusyBox alone' 600 env FAIRSPAN_PROFILE=demo scripts/openwrt.sh
     external 'the container image, in two containers' 600 env FAIRSPAN_PROFILE=demo scripts/container.sh
-    # The same for the other architecture, as far as an emulator can try it. What is missing for that is told.
-    case $(uname -m) in x86_64) other=aarch64 ;; *) other=x86_64 ;; esac
-    export FAIRSPAN_ARCHITECTURE=$other
-    external "the static program for $other, emulated in an empty folder" 3000 env FAIRSPAN_PROFILE=demo scripts/static.sh
-    external "the packages for OpenWrt for $other" 600 env FAIRSPAN_PROFILE=demo scripts/openwrt.sh
-    external "the container image for $other" 600 env FAIRSPAN_PROFILE=demo scripts/container.sh
-    external "the Debian package for $other" 600 scripts/package.sh target/package demo
-    unset FAIRSPAN_ARCHITECTURE
+    external 'the Debian package, in a system whose first process is systemd' 1500 scripts/systemd.sh
+    # The same for other architectures, as far as an emulator can try it. What is missing for that is told.
+    for other in x86_64 aarch64 armv7; do
+        [ "$other" != "$(uname -m)" ] || continue
+        export FAIRSPAN_ARCHITECTURE=$other
+        external "the static program for $other, emulated in an empty folder" 3000 env FAIRSPAN_PROFILE=demo scripts/static.sh
+        external "the packages for OpenWrt for $other" 600 env FAIRSPAN_PROFILE=demo scripts/openwrt.sh
+        external "the container image for $other" 600 env FAIRSPAN_PROFILE=demo scripts/container.sh
+        external "the Debian package for $other" 600 scripts/package.sh target/package demo
+        unset FAIRSPAN_ARCHITECTURE
+    done
     cargo_tests 'the program with all features' -p fairspan --all-features --bin fairspan --test sim_cli
     # Seeds that nobody has seen yet; each that breaks a promise says how to run it again. A million takes 30 to 75 seconds on two
     # cores, so this takes five to thirteen minutes; 1000 million, a night and more.

@@ -56,7 +56,6 @@ use std::fmt::Display;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use thiserror::Error;
@@ -188,18 +187,6 @@ pub fn default_control_socket(interface: &str) -> PathBuf {
     Path::new(CONTROL_FOLDER).join(format!("{interface}.sock"))
 }
 
-/// Who may read a file with a key in it, or put another in its place, beside its owner; and what would be right.
-fn exposure(file: &Path) -> Option<String> {
-    let mode = |path: &Path| std::fs::metadata(path).map(|found| found.permissions().mode()).unwrap_or(0);
-    let (own, around) = (mode(file) & 0o7777, mode(folders::of(file)) & 0o7777);
-    if own & 0o077 != 0 {
-        return Some(format!("others than its owner may use it (mode {own:04o}): `chmod 600` it"));
-    }
-    // Where the sticky bit is set, others may not replace it.
-    let replaced = around & 0o022 != 0 && around & 0o1000 == 0;
-    replaced.then(|| format!("others may replace it in its folder (mode {around:04o}): `chmod go-w` that"))
-}
-
 impl Config {
     const fn without_role(interface: Interface) -> Config {
         Config { interface, peers: Vec::new(), bond: None, ring: None, shape: None, gateway: None, notices: Vec::new() }
@@ -220,20 +207,31 @@ impl Config {
         Config::load_with_files(file).map(|(config, ..)| config)
     }
 
+    /// As [`load`](Self::load), for who only locks the host or unlocks it: files of keys may be missing, as those are that systemd
+    /// gives to the daemon alone.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_to_lock(file: &Path) -> Result<Config, ConfigError> {
+        let text = Config::text_of(file)?;
+        Reader { only_locks: true, ..Reader::new(file, &text) }.parse()
+    }
+
+    fn text_of(file: &Path) -> Result<Zeroizing<String>, ConfigError> {
+        std::fs::read_to_string(file).map(Zeroizing::new).map_err(|error| {
+            let unread = Reader::new(file, "").error(0..0, "", format!("cannot be read: {error}"));
+            ConfigError { line: 0, ..unread }
+        })
+    }
+
     /// As [`load`](Self::load), with the text, and the files of keys that it names.
     pub(crate) fn load_with_files(file: &Path) -> Result<(Config, Zeroizing<String>, Files), ConfigError> {
-        let text = match std::fs::read_to_string(file) {
-            Ok(text) => Zeroizing::new(text),
-            Err(error) => {
-                let unread = Reader::new(file, "").error(0..0, "", format!("cannot be read: {error}"));
-                return Err(ConfigError { line: 0, ..unread });
-            }
-        };
+        let text = Config::text_of(file)?;
         let reader = Reader::new(file, &text);
         let mut config = reader.parse()?;
         let files = reader.files.into_inner();
         if secret::has_key(&text)
-            && let Some(problem) = exposure(file)
+            && let Some(problem) = secret::exposure(file)
         {
             config.notices.push(Reader::new(file, &text).error(0..0, "", format!("holds a key, and {problem}")));
         }
@@ -324,6 +322,8 @@ struct Reader<'a> {
     given: Option<&'a Files>,
     /// Those that were read.
     files: RefCell<Files>,
+    /// No key is needed, so one whose file is missing is stood in for.
+    only_locks: bool,
 }
 
 /// Files of keys, by their paths.
@@ -339,7 +339,7 @@ impl Drop for Files {
 impl<'a> Reader<'a> {
     fn new(file: &'a Path, text: &'a str) -> Reader<'a> {
         let (notices, files) = (RefCell::default(), RefCell::default());
-        Reader { file, text, notices, gateway_is: GATEWAY, given: None, files }
+        Reader { file, text, notices, gateway_is: GATEWAY, given: None, files, only_locks: false }
     }
 }
 
@@ -461,7 +461,7 @@ impl Reader<'_> {
                     );
                     self.error(f.span(), &name, problem)
                 })?;
-                if let Some(problem) = exposure(&path) {
+                if let Some(problem) = secret::exposure(&path) {
                     self.notice(f.span(), &name, format!("the file that it names holds a key, and {problem}"));
                 }
                 let content = Zeroizing::new(content.trim_end_matches(['\r', '\n']).to_owned());
@@ -476,7 +476,10 @@ impl Reader<'_> {
         if let Some(given) = self.given {
             return given.0.get(path).cloned().map(Zeroizing::new).ok_or_else(|| io::ErrorKind::NotFound.into());
         }
-        let content = Zeroizing::new(std::fs::read_to_string(path)?);
+        let content = match std::fs::read_to_string(path) {
+            Err(_) if self.only_locks => Zeroizing::new(secret::NO_KEY.to_owned()),
+            read => Zeroizing::new(read?),
+        };
         self.files.borrow_mut().0.insert(path.to_owned(), content.to_string());
         Ok(content)
     }

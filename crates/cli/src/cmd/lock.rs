@@ -66,7 +66,7 @@ pub(crate) fn unlock(args: &UnlockArgs) -> anyhow::Result<Outcome> {
 }
 
 fn load(file: &std::path::Path) -> anyhow::Result<Config> {
-    Ok(Config::load(file).map_err(|error| BadInput(error.to_string()))?)
+    Ok(Config::load_to_lock(file).map_err(|error| BadInput(error.to_string()))?)
 }
 
 /// With the exit status of what is missing.

@@ -48,6 +48,9 @@ const LEAST: Span = Span::from_millis(1);
 const EARLIER: i64 = 50_000_000;
 /// How long a smallest transit counts at least; twice this at most.
 const WINDOW: Span = Span::from_secs(10);
+/// What the place of something that waits is taken to cost. The same for every type of packet and every processor, so that a recording
+/// replays and a simulation ends alike.
+const PLACE_COST: usize = 64;
 
 /// What waits in a line.
 #[derive(Debug)]
@@ -346,10 +349,10 @@ fn on_grid(at: Time) -> Time {
 }
 
 fn cost<P: Packet>(arrival: &Arrival<P>) -> usize {
-    let own = size_of::<(Time, Arrival<P>)>();
+    const { assert!(size_of::<(Time, Arrival<P>)>() <= PLACE_COST, "the packet type is too large: box it") };
     match arrival {
-        Arrival::Packet { packet, .. } | Arrival::Kept { packet, .. } => own + packet.footprint(),
-        Arrival::Marker { .. } => own,
+        Arrival::Packet { packet, .. } | Arrival::Kept { packet, .. } => PLACE_COST + packet.footprint(),
+        Arrival::Marker { .. } => PLACE_COST,
     }
 }
 
@@ -360,6 +363,15 @@ mod tests {
     use proptest::prelude::*;
 
     const MS: fn(u64) -> Span = Span::from_millis;
+
+    #[test]
+    fn what_waits_costs_the_same_whatever_its_packets_are_made_of() {
+        let [one, other] = [cost(&Arrival::<u32>::Marker { high: 1 }), cost(&Arrival::<Vec<u8>>::Marker { high: 1 })];
+        assert_eq!(one, other);
+        let packet = vec![0; 1000];
+        let footprint = packet.footprint();
+        assert_eq!(cost(&Arrival::Packet { bucket: 0, number: 0, bond: 0, packet }), other + footprint);
+    }
 
     /// Holds what has no stamp.
     fn hold(

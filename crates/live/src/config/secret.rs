@@ -1,4 +1,4 @@
-//! What of a configuration nobody may read elsewhere, and text without it.
+//! What of a configuration nobody may read elsewhere, text without it, and files that are too open for it.
 //!
 //! Every message about a configuration goes through [`veiled`]. What is hidden, with doubt resolved towards hiding:
 //!
@@ -7,8 +7,11 @@
 //! - of what stands in the file, every run of eight characters of base64 and more that is not made of words and numbers;
 //! - what is as long as a key, wherever it comes from.
 
+use crate::folders;
 use serde::Deserialize;
 use serde::de::Deserializer;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use zeroize::Zeroizing;
 
 /// What stands in a message where something is hidden.
@@ -27,6 +30,20 @@ const SHOWN: usize = 5;
 const RUN: usize = 8;
 /// Characters of a key of 32 bytes in base64, without what fills it up.
 const KEY: usize = 43;
+/// Stands for a key or a password that is not needed and that nobody has.
+pub(super) const NO_KEY: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
+
+/// Who may read a file with a key in it, or put another in its place, beside its owner; and what would be right.
+pub(super) fn exposure(file: &Path) -> Option<String> {
+    let mode = |path: &Path| std::fs::metadata(path).map(|found| found.permissions().mode()).unwrap_or(0);
+    let (own, around) = (mode(file) & 0o7777, mode(folders::of(file)) & 0o7777);
+    if own & 0o077 != 0 {
+        return Some(format!("others than its owner may use it (mode {own:04o}): `chmod 600` it"));
+    }
+    // Where the sticky bit is set, others may not replace it.
+    let replaced = around & 0o022 != 0 && around & 0o1000 == 0;
+    replaced.then(|| format!("others may replace it in its folder (mode {around:04o}): `chmod go-w` that"))
+}
 
 /// The value of a setting that may be a secret; wiped when dropped.
 pub(super) struct Text(Zeroizing<String>);

@@ -432,6 +432,23 @@ fn what_works_and_is_hardly_meant_is_told() {
 }
 
 #[test]
+fn who_only_locks_needs_no_key_and_all_else_of_the_file_is_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("fs0.toml");
+    let text = good().replace(
+        &format!("private_key = \"{KEY}\""),
+        "private_key_file = \"/run/credentials/none/private.key\"\nlock = true\nweb = \"127.0.0.1:9320\"\nweb_password_file = \"none\"",
+    ) + "[[peer]]\npublic_key = \"YWJjZGVmZ2hpamtsbW5vcHFyc3R1dnd4eXoxMjM0NTY=\"\nallowed_ips = [\"10.77.0.3\"]\npreshared_key_file = \"none\"\n\
+         [[peer.channel]]\nkind = \"udp\"\nendpoint = \"192.0.2.9:51900\"\n";
+    std::fs::write(&file, &text).unwrap();
+    assert_eq!(Config::load(&file).unwrap_err().setting, "interface.private_key_file");
+    let config = Config::load_to_lock(&file).unwrap();
+    assert!(config.interface.lock && config.notices.is_empty(), "{:?}", config.notices);
+    std::fs::write(&file, text.replace("10.77.0.3", "10.77.0.300")).unwrap();
+    assert_eq!(Config::load_to_lock(&file).unwrap_err().setting, "peer.allowed_ips");
+}
+
+#[test]
 fn a_lock_that_could_not_hold_is_refused_and_a_default_route_without_one_is_told() {
     let text = |more: &str, nets: &str| {
         good().replacen("[interface]", &format!("[interface]\n{more}"), 1).replacen("\"10.77.0.2\"", nets, 1)

@@ -7,26 +7,40 @@
 //! |---|---|
 //! | `mod` | the order of things, and what is told of them |
 //! | `capabilities` | the user, and the capabilities that stay |
+//! | `needs` | what a daemon has to be able to do |
 //! | `calls` | the system calls that stay (seccomp) |
 //! | `refused` | which calls were refused |
 //! | `held` | what is told of them |
 //! | `files` | the files that stay (Landlock) |
 //! | `own` | the folders of a daemon |
 
+#[cfg(target_pointer_width = "64")]
 mod calls;
 mod capabilities;
 mod files;
 mod held;
+mod needs;
 mod own;
 mod refused;
 
-pub(crate) use calls::Needs;
 pub use held::{Confinement, ConfinementError, Held, Holds};
+pub(crate) use needs::Needs;
 pub(crate) use own::folders_of;
 pub use refused::tell_refused;
 
 use crate::config::Config;
 use crate::system::system;
+
+/// A processor of 32 bits has other calls, and none that `seccompiler` knows.
+#[cfg(not(target_pointer_width = "64"))]
+mod calls {
+    use super::{Config, ConfinementError, Held, Holds};
+    use std::env::consts::ARCH;
+
+    pub(super) fn restrict(_: &Config) -> Result<Held, ConfinementError> {
+        Ok(Held::new(Holds::Off, format!("no filter is known for {ARCH}")))
+    }
+}
 
 /// Gives up what a daemon with this configuration does not need. To be called before there is a second thread.
 ///
