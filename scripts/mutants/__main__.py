@@ -1,7 +1,7 @@
 """Mutation testing of the core's algorithm folders; scripts/mutants.sh installs what it needs and calls this.
 
 Each mutant is a small change of the code, as cargo-mutants makes them. The tests that are for its folder have to fail with it: the unit
-tests in the folder and the files of crates/core/tests/suite that begin with the folder's prefix. All mutants of a folder are compiled into
+tests in the folder and the files of crates/core/tests/suite that FOLDERS names. All mutants of a folder are compiled into
 one build (copying.py), each behind a switch (switched.py), but for those that do not compile (blame.py). Of the tests those run that come by
 the mutant (tests.py). So a mutant that a test sees costs a fraction of a second, and one that none sees what all its tests take.
 
@@ -32,7 +32,8 @@ LISTED = TOP / "tests" / "mutants.toml"
 FOLDERS = {
     "causal": ["striping_appendix", "striping_causal", "striping_disciplines"],
     "stripe": ["striping"],
-    "queue": ["queue"],
+    # Who pays in a full buffer, a queue finds.
+    "queue": ["queue", "buffer"],
     "buffer": ["buffer"],
     "arq": ["arq"],
     "select": ["select", "lan"],
