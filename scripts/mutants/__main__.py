@@ -1,9 +1,9 @@
 """Mutation testing of the core's algorithm folders; scripts/mutants.sh installs what it needs and calls this.
 
 Each mutant is a small change of the code, as cargo-mutants makes them. The tests that are for its folder have to fail with it: the unit
-tests in the folder and the files of crates/core/tests/suite that begin with the folder's prefix. All mutants of a folder are compiled into
-one build (copying.py), each behind a switch (switched.py), and of the tests those run that come by the mutant (tests.py). So a mutant that
-a test sees costs a fraction of a second, and one that none sees what all its tests take.
+tests in the folder and the files of crates/core/tests/suite that FOLDERS names. All mutants of a folder are compiled into
+one build (copying.py), each behind a switch (switched.py), but for those that do not compile (blame.py). Of the tests those run that come by
+the mutant (tests.py). So a mutant that a test sees costs a fraction of a second, and one that none sees what all its tests take.
 
 What was found is kept below target/mutants. A later run does not run again what was killed while the code of its file stays as it is
 (tests may change), nor survivors that are listed. A survivor that is not in tests/mutants.toml makes this fail. One that is, and is killed or gone, is told.
@@ -14,12 +14,14 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 import tomllib
 
+from blame import Blame
 from copying import CORE, TOP, code, copy, is_test, with_children
 from switched import Mutant, constants, with_switches
 from tests import Tests, cargo, errors, programs
@@ -30,17 +32,16 @@ LISTED = TOP / "tests" / "mutants.toml"
 FOLDERS = {
     "causal": ["striping_appendix", "striping_causal", "striping_disciplines"],
     "stripe": ["striping"],
-    "queue": ["queue"],
+    # Who pays in a full buffer, a queue finds.
+    "queue": ["queue", "buffer"],
     "buffer": ["buffer"],
     "arq": ["arq"],
-    "select": ["select"],
+    "select": ["select", "lan"],
     "ring": ["ring"],
 }
 # What says that a test sees a mutant.
 SEEN = ("killed", "timed out")
 MUTANT = re.compile(r"(?P<file>[^:]+):(?P<line>\d+):(?P<column>\d+): (?P<change>.*)")
-# A borrow that another branch has in its way says nothing of the mutant alone.
-OF_THE_SWITCH = re.compile(r"E0(38[123]|49\d|50\d|51\d|59[67]|71[26])")
 
 
 def listed(folder):
@@ -95,63 +96,35 @@ class State:
 def build(folder, mutants, state):
     """Compiles the tests with all mutants that compile, and says which these are."""
     left = [mutant for mutant in mutants if state.found.get(mutant.key) not in ("does not compile", "no switch")]
-    by_file = {}
-    for mutant in left:
-        by_file.setdefault(mutant.file, []).append(mutant)
-    tree, out, files, dropped = WORK / folder / "tree", {}, {}, {}
-
-    def without(number, what):
-        dropped[number] = what
-
+    tree, blame = WORK / folder / "tree", Blame(left)
     texts = {str(path.relative_to(TOP / CORE / "src")): path.read_bytes() for path in with_children(TOP / CORE / "src", folder)}
     texts = {file: text for file, text in texts.items() if not is_test(TOP / CORE / "src" / file)}
-    known = [constant for file, members in by_file.items() for constant in constants(file, texts[file], members)]
-    while True:
-        members = [mutant for mutant in left if mutant.number not in dropped]
-        for file, text in texts.items():
-            out[file] = with_switches(file, text, members, known)
-            files[file] = out[file].text
-            for number, what in out[file].without.items():
-                without(number, what)
-        copy(folder, FOLDERS[folder], tree, len(mutants) + 1, files)
-        messages, done, told = cargo(tree, WORK / "target", "test", "--no-run")
-        if not done:
-            before = len(dropped)
-            for why, rendered, spans in errors(messages):
-                blame(why, rendered, spans, out, without)
-            print(f"{folder}: {len(dropped) - before} more do not compile", flush=True)
-            if len(dropped) == before:
+    known = [
+        constant for file, text in texts.items() for constant in constants(file, text, [mutant for mutant in left if mutant.file == file])
+    ]
+    # To check takes a fraction of the time that to build takes. The switches stand in the library alone.
+    for command in (["check", "--lib"], ["test", "--no-run", "--tests"]):
+        done = False
+        while not done:
+            began, members = time.monotonic(), [mutant for mutant in left if mutant.number not in blame.dropped]
+            out = {file: with_switches(file, text, members, known, blame.copied) for file, text in texts.items()}
+            for switched in out.values():
+                blame.dropped.update(switched.without)
+            copy(folder, FOLDERS[folder], tree, len(mutants) + 1, {file: switched.text for file, switched in out.items()})
+            messages, done, told = cargo(tree, WORK / "target", *command)
+            if done:
+                done = not blame.again()
+            elif not blame.on(list(errors(messages)), out):
                 sys.exit(f"mutants: the copy does not compile\n{told}\n" + "\n".join(text for _, text, _ in errors(messages)))
-        state.found.update((mutant.key, dropped[mutant.number]) for mutant in left if mutant.number in dropped)
-        state.keep()
-        if done:
-            break
-    return programs(messages), [mutant for mutant in left if mutant.number not in dropped]
-
-
-def blame(why, rendered, spans, out, without):
-    """Takes out the mutants that an error of the compiler is about."""
-    start = f"{CORE}/src/"
-    for primary in (True, False):
-        for span in spans:
-            file = span["file_name"].removeprefix(start)
-            if span["is_primary"] is not primary or file not in out:
-                continue
-            begin, end = span["byte_start"], span["byte_end"]
-            own = [number for s, e, number in out[file].places if s <= begin and end <= e]
-            if own:
-                without(own[0], "no switch" if OF_THE_SWITCH.match(why or "") or not primary else "does not compile")
-                return
-    # A type that does not follow from both branches, and the like: what stands inside, or before it, has no switch.
-    for span in spans:
-        file = span["file_name"].removeprefix(start)
-        if file in out and out[file].places:
-            begin, end = span["byte_start"], span["byte_end"]
-            inside = {number for s, e, number in out[file].places if begin <= s and e <= end}
-            near = inside or {max((p for p in out[file].places if p[1] <= begin), default=out[file].places[0])[2]}
-            for number in near:
-                without(number, "no switch")
-            return
+            print(f"{folder}: cargo {command[0]} took {time.monotonic() - began:.0f} s; {len(blame.dropped)} do not compile", flush=True)
+    state.found.update((mutant.key, blame.dropped[mutant.number]) for mutant in left if mutant.number in blame.dropped)
+    state.keep()
+    # Another folder's build has programs of the same names.
+    kept = WORK / folder / "programs"
+    shutil.rmtree(kept, ignore_errors=True)
+    kept.mkdir(parents=True)
+    found = [shutil.copy2(program, kept) for program in programs(messages)]
+    return found, [mutant for mutant in left if mutant.number not in blame.dropped]
 
 
 def run(folder, mutants, state, until, jobs, accepted):
@@ -159,7 +132,7 @@ def run(folder, mutants, state, until, jobs, accepted):
     state.keep()
     began = time.monotonic()
     print(f"{folder}: {len(left)} mutants in the build; which tests come by them", flush=True)
-    tests = Tests(found, WORK / "notes", jobs)
+    tests = Tests(found, WORK / folder / "notes", jobs)
     for test in tests.failing:
         print(f"  fails with switches that are all off, and is left out: {test.name}")
     # Those that no test saw come last, since they take the longest; a run that is cut off is to find something new.

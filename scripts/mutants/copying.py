@@ -99,7 +99,7 @@ def copy(folder, starts, tree, count, switched):
     for place, text in switched.items():
         files[CORE / "src" / place] = text
     root = files[CORE / "src" / "lib.rs"]
-    root = root.replace("#![no_std]", "#![no_std]\n#![feature(core_intrinsics, const_eval_select)]").replace("#![forbid(unsafe_code)]\n", "")
+    root = root.replace("#![no_std]", "#![no_std]\n" + ALLOWED).replace("#![forbid(unsafe_code)]\n", "")
     root = root.replace("#[cfg(any(test, doctest))]\nextern crate std;", "extern crate std;")
     files[CORE / "src" / "lib.rs"] = root + MODULE.replace("COUNT", str(count))
     manifest = (TOP / CORE / "Cargo.toml").read_text().split("\n[[bench]]")[0]
@@ -123,6 +123,12 @@ def put(path, text):
     if not path.exists() or path.read_bytes() != text:
         path.write_bytes(text)
 
+
+# What the compiler finds odd in a mutant is no reason to leave it out. A constant that is never done being computed is: that lint stays.
+ALLOWED = """
+#![feature(core_intrinsics, const_eval_select)]
+#![allow(warnings, arithmetic_overflow, overflowing_literals, unconditional_panic)]
+"""
 
 # What builds and runs the tests in the least time in all.
 PROFILE = """

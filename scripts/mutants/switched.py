@@ -2,7 +2,8 @@
 
 cargo-mutants says which changes there are and where. `a + b` becomes `(if on(7) { a - b } else { a + b })`, and a function that
 is to return something else begins with `if on(8) { return 0; }`. Only one switch is ever on, so what stands behind one has the
-original operands, and changes in changes add up instead of multiplying.
+original operands, and changes in changes add up instead of multiplying. Where a guard at an arm of a `match` has a borrow in its way, each
+change of an arm gets a copy of the whole `match`.
 """
 
 from dataclasses import dataclass, field
@@ -40,8 +41,10 @@ pub mod mutant {
         if noted {
             unsafe { atexit(write) };
         }
-        // The first failure is enough.
-        panic::set_hook(std::boxed::Box::new(|_| process::exit(101)));
+        // The first failure is enough. A person who runs the tests without a mutant reads what is wrong.
+        if noted || chosen != 0 {
+            panic::set_hook(std::boxed::Box::new(|_| process::exit(101)));
+        }
     }
     const fn at_build(_: u32) -> bool {
         false
@@ -120,6 +123,8 @@ class Switched:
     places: list = field(default_factory=list)
     # Those for which there is no switch, and why.
     without: dict = field(default_factory=dict)
+    # Of those that are branches of one `if`: which.
+    beside: dict = field(default_factory=dict)
 
 
 def nodes(root):
@@ -149,15 +154,16 @@ def ancestor(node, *kinds):
     return node
 
 
-def with_switches(file, text, mutants, known):
-    """A file (below src) with switches for these mutants. `known` are the constants of the folder."""
+def with_switches(file, text, mutants, known, copied):
+    """A file (below src) with switches for these mutants. `known` are the constants of the folder, `copied` the mutants of arms that
+    get a copy of their `match`."""
     tree = PARSER.parse(text)
     found = nodes(tree.root_node)
     switched, groups = Switched(b""), {}
     for mutant in mutants:
         if mutant.file != file:
             continue
-        place = placed(found, mutant)
+        place = placed(found, mutant, mutant.number in copied)
         if place is None:
             # `let` stands in no `||`.
             operator = found.get(("operator", mutant.start))
@@ -166,6 +172,8 @@ def with_switches(file, text, mutants, known):
         else:
             kind, node, other = place
             groups.setdefault((kind, node.start_byte, node.end_byte), []).append((mutant, node, other))
+            if kind == "expression":
+                switched.beside[mutant.number] = (node.start_byte, node.end_byte)
     edits = []
     for (kind, start, end), members in groups.items():
         edits += {"expression": expression, "function": function, "iterator": iterator, "arm": guard, "constant": constant}[kind](
@@ -177,7 +185,7 @@ def with_switches(file, text, mutants, known):
     return render(text, edits, switched)
 
 
-def placed(found, mutant):
+def placed(found, mutant, copied=False):
     """What a mutant's switch goes around: the kind, the node, and what its making needs besides."""
     if mutant.genre == "BinaryOperator":
         node = found.get(("operator", mutant.start))
@@ -201,14 +209,15 @@ def placed(found, mutant):
         if returned is not None and returned.text.startswith(b"impl Iterator"):
             return "iterator", body, None
         return body and ("function", body, None)
+    pattern = None
     if mutant.genre == "MatchArm":
         arm = found.get(("match_arm", mutant.start))
         pattern = arm and arm.child_by_field_name("pattern")
-        return pattern and ("arm", pattern, None)
     if mutant.genre == "MatchArmGuard":
         pattern = found.get(("guarded", mutant.end))
-        return pattern and ("arm", pattern, None)
-    return None
+    if pattern and copied:
+        return "expression", ancestor(pattern, "match_expression"), None
+    return pattern and ("arm", pattern, None)
 
 
 def changed(text, start, end, mutant):
@@ -216,7 +225,9 @@ def changed(text, start, end, mutant):
 
 
 def expression(text, start, end, members):
-    edits, head = [], "("
+    # A statement gets no parentheses: it ends without a semicolon.
+    statement = members[0][1].parent.type == "expression_statement"
+    edits, head = [], "" if statement else "("
     for mutant, _, removed in members:
         if removed is None:
             other = changed(text, start, end, mutant)
@@ -227,7 +238,7 @@ def expression(text, start, end, members):
         edits.append(Edit(start, True, start, end, other.decode() + " ", mutant.number))
         head = "} else "
     edits.append(Edit(start, True, start, end, "} else { "))
-    edits.append(Edit(end, False, start, end, " })"))
+    edits.append(Edit(end, False, start, end, " }" if statement else " })"))
     return edits
 
 

@@ -52,3 +52,30 @@ impl Average {
         self.value += self.weight * (fill - self.value);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(found: f64, wanted: f64) -> bool {
+        (found - wanted).abs() < 1e-12
+    }
+
+    #[test]
+    fn while_nothing_waits_it_falls_as_if_packets_had_left_as_fast_as_before() {
+        let mut average = Average::new(0.5);
+        average.on_arrival(Time::ZERO, 1.0, false);
+        // 100 ns apart, and then 180: on average 100 + 80/8.
+        for ns in [0, 100, 280] {
+            average.on_left(Time::from_nanos(ns));
+        }
+        average.on_arrival(Time::from_nanos(280 + 220), 0.0, true);
+        assert!(near(average.value(), 0.5 * 0.25 * 0.5), "{}", average.value());
+        // How fast the one before left is not known here.
+        let mut average = Average::new(0.5);
+        average.on_arrival(Time::ZERO, 1.0, false);
+        average.on_left(Time::from_nanos(10));
+        average.on_arrival(Time::from_nanos(20), 0.0, true);
+        assert!(near(average.value(), 0.25), "{}", average.value());
+    }
+}

@@ -126,3 +126,47 @@ impl Law {
         Span::from_nanos(((u128::from(interval.as_nanos()) << 10) / u128::from(root)) as u64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The milliseconds in which a packet is hit that leaves behind so many bytes after such a wait, one each millisecond.
+    fn hits(codel: &mut CoDel, when: core::ops::Range<u64>, waited: Span, behind: u64) -> Vec<u64> {
+        let leaving = Leaving { waited, queue: 3, key: 7, behind, is_scalable: false };
+        when.filter(|ms| {
+            codel.release(Time::from_millis(*ms), FlowNumber(0), &(), &leaving) == Verdict::Mark(Reason::Standing)
+        })
+        .collect()
+    }
+
+    // RFC 8289, section 5: the first after an interval, then interval / sqrt(count) apart: 100, 70.7, 57.7, 50 ms.
+    #[test]
+    fn a_queue_that_stands_is_hit_ever_more_often_and_again_so_if_it_soon_stands_again() {
+        let (target, interval) = (Span::from_millis(5), Span::from_millis(100));
+        let mut codel = CoDel::new(target, interval);
+        assert_eq!(hits(&mut codel, 0..370, target, 3001), [100, 200, 271, 329]);
+        assert_eq!(hits(&mut codel, 370..400, Span::from_nanos(4_999_999), 9000), [0; 0]);
+        // Three more than at first: it goes on with the third spacing.
+        assert_eq!(hits(&mut codel, 400..640, target, 3001), [500, 558, 608]);
+        // Just 16 intervals after the next one would have been due it begins anew, and a moment before it does not.
+        for (gap, spacing) in [(1600, 100), (1599, 71)] {
+            let mut codel = codel.clone();
+            codel.laws[3].next = Time::from_millis(5000 - gap);
+            codel.laws[3].above_since = None;
+            (codel.laws[3].count, codel.laws[3].last_count) = (5, 3);
+            assert_eq!(hits(&mut codel, 4900..5001, target, 3001), [5000]);
+            assert_eq!(codel.laws[3].next.since(Time::from_millis(5000)).as_nanos().div_ceil(1_000_000), spacing);
+        }
+    }
+
+    #[test]
+    fn two_packets_that_wait_are_no_standing_queue_and_another_queue_of_that_number_begins_anew() {
+        let (target, interval) = (Span::from_millis(5), Span::from_millis(100));
+        let mut codel = CoDel::new(target, interval);
+        assert_eq!(hits(&mut codel, 0..300, target, TWO_PACKETS), [0; 0]);
+        assert_eq!(hits(&mut codel, 300..450, target, 9000), [400]);
+        let other = Leaving { waited: target, queue: 3, key: 8, behind: 9000, is_scalable: false };
+        assert_eq!(codel.release(Time::from_millis(500), FlowNumber(0), &(), &other), Verdict::Pass);
+    }
+}

@@ -42,3 +42,21 @@ impl<P> Policy<P> for EarlyRandom {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::Limit;
+
+    #[test]
+    fn what_takes_just_the_threshold_with_itself_passes() {
+        let mut policy = EarlyRandom::new(Share::from_millionths(500_000), Share::ONE, 1);
+        let mut admit = |packets| {
+            let bounds = Limit::Packets(10).into();
+            let backlog = Backlog { packets, bytes: 0, memory: 0, bounds, size: 100, cost: 0, by_flow: false };
+            policy.admit(Time::ZERO, FlowNumber(0), &(), &backlog)
+        };
+        assert_eq!([3, 4, 5, 9].map(&mut admit)[..2], [Verdict::Pass; 2]);
+        assert_eq!([5, 9].map(admit), [Verdict::Mark(Reason::Early); 2]);
+    }
+}

@@ -183,3 +183,81 @@ impl<P> Policy<P> for Fred {
         Verdict::Pass
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::Limit;
+
+    /// One whose average is what is taken just now, with flows that have so many packets of 100 bytes waiting.
+    fn fred(config: FredConfig, packets: &[u32]) -> Fred {
+        let mut fred = Fred::new(FredConfig { weight: Share::ONE, ..config }, 1);
+        for (flow, packets) in packets.iter().enumerate() {
+            (0..*packets).for_each(|_| fred.on_came(FlowNumber(flow as u32), 100));
+        }
+        fred
+    }
+
+    /// What becomes of a packet of flow 0 that finds so many in a buffer for a thousand.
+    fn admit(fred: &mut Fred, packets: u64) -> Verdict {
+        let bounds = Limit::Packets(1000).into();
+        let backlog = Backlog { packets, bytes: 0, memory: 0, bounds, size: 100, cost: 0, by_flow: true };
+        fred.admit(Time::ZERO, FlowNumber(0), &(), &backlog)
+    }
+
+    const TENTH: FredConfig =
+        FredConfig { probability: Share::from_millionths(100_000), spared: 125, ..FredConfig::PLAIN };
+
+    // Halfway between the thresholds p_b is 0.05, and 1 to 20 packets pass between two that are hit, each number as often.
+    #[test]
+    fn a_flow_with_just_its_part_and_just_as_many_packets_as_are_spared_is_hit_evenly() {
+        let mut fred = fred(TENTH, &[125, 125, 125]);
+        let (mut gaps, mut passed) = (Vec::new(), 0);
+        for _ in 0..20_000 {
+            match admit(&mut fred, 375) {
+                Verdict::Pass => passed += 1,
+                verdict => {
+                    assert_eq!(verdict, Verdict::Mark(Reason::Early));
+                    gaps.push(passed);
+                    passed = 0;
+                }
+            }
+        }
+        let longest = *gaps[1..].iter().max().unwrap();
+        assert!((18..=20).contains(&longest), "{longest}");
+        // Some 1950, each gap with a deviation of 5.8: five of the mean's.
+        let mean = gaps.iter().sum::<u64>() as f64 / gaps.len() as f64;
+        assert!((mean - 9.0).abs() < 0.75, "{mean} of {}", gaps.len());
+    }
+
+    #[test]
+    fn packets_are_counted_from_the_lower_threshold_on() {
+        // At it nothing is hit yet; they count. Below they do not.
+        for (packets, verdict) in [(250, Verdict::Mark(Reason::Early)), (249, Verdict::Pass)] {
+            let mut fred = fred(TENTH, &[125, 125, 125]);
+            assert!((0..100).all(|_| admit(&mut fred, packets) == Verdict::Pass));
+            assert_eq!(admit(&mut fred, 375), verdict, "{packets}");
+        }
+    }
+
+    #[test]
+    fn a_flow_that_has_just_twice_its_part_while_all_is_full_gets_no_strike() {
+        for (packets, verdict) in [(200, Verdict::Pass), (201, Verdict::Drop(Reason::Average))] {
+            let mut fred = fred(FredConfig::PLAIN, &[packets, 100, 100, 50, 50]);
+            (0..3).for_each(|_| assert_eq!(admit(&mut fred, 500), Verdict::Drop(Reason::Average)));
+            assert_eq!(admit(&mut fred, 260), verdict, "{packets}");
+        }
+    }
+
+    #[test]
+    fn what_has_left_counts_no_more() {
+        // Of a thousand bytes no flow may have 250 or more.
+        for (came, verdict) in [(3, Verdict::Pass), (4, Verdict::Drop(Reason::Average))] {
+            let mut fred = fred(FredConfig::PLAIN, &[came]);
+            fred.on_left(FlowNumber(0), 100);
+            let bounds = Limit::Bytes(1000).into();
+            let backlog = Backlog { packets: 1, bytes: 240, memory: 0, bounds, size: 100, cost: 0, by_flow: true };
+            assert_eq!(fred.admit(Time::ZERO, FlowNumber(0), &(), &backlog), verdict, "{came}");
+        }
+    }
+}

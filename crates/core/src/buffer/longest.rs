@@ -31,3 +31,27 @@ impl<P> Policy<P> for LongestQueue {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::Limit;
+
+    #[test]
+    fn a_full_buffer_costs_the_longest_queue_its_newest_or_oldest_packet_and_one_queue_for_all_the_one_that_comes() {
+        for (head, by_flow, verdict) in [
+            (false, true, Verdict::Evict(Victim::Longest, Reason::Longest)),
+            (false, false, Verdict::Drop(Reason::Full)),
+            (true, true, Verdict::Evict(Victim::LongestHead, Reason::LongestHead)),
+            (true, false, Verdict::Evict(Victim::LongestHead, Reason::LongestHead)),
+        ] {
+            let admit = |bytes, size| {
+                let bounds = Limit::Bytes(1000).into();
+                let backlog = Backlog { packets: 1, bytes, memory: 0, bounds, size, cost: 0, by_flow };
+                LongestQueue { head }.admit(Time::ZERO, FlowNumber(0), &(), &backlog)
+            };
+            assert_eq!((admit(500, 500), admit(500, 501)), (Verdict::Pass, verdict), "{head} {by_flow}");
+            assert_eq!(admit(0, 1001), Verdict::Drop(Reason::TooLarge));
+        }
+    }
+}

@@ -552,4 +552,59 @@ mod tests {
             assert!(all_go || config.judges_leaving(), "{}", member.name);
         }
     }
+    #[test]
+    fn what_is_set_is_written_and_read_again() {
+        for text in [
+            "drop-tail",
+            "early-random:threshold=0.4,probability=0.03",
+            "red:least=0.1,most=0.5,probability=0.2,weight=0.003,gentle=off,adaptive=on",
+            "fred:least=0.1,probability=0.03,weight=0.003,spared=3,many=on",
+            "pfd:threshold=0.3,probability=0.03,quasi=on",
+            "pie:target=20ms",
+            "codel:target=6ms,interval=90ms",
+            "pi2:target=20ms,rtt=90ms,coupling=3,threshold=2ms,ramp=1ms",
+        ] {
+            let config: PolicyConfig = text.parse().unwrap();
+            assert_eq!(config.to_string(), text);
+            let mut taken = PolicyConfig::RandomDrop;
+            taken.take(Value::Text(text.into()));
+            assert_eq!(taken, config);
+        }
+        for (at_most, refused) in [
+            ("red:least=0.499999,most=0.5", "red:least=0.5,most=0.5"),
+            ("codel:target=99ms", "codel:target=100ms"),
+            ("fred:spared=1048576", "fred:spared=1048577"),
+        ] {
+            assert!(at_most.parse::<PolicyConfig>().is_ok_and(|config| config.check().is_ok()), "{at_most}");
+            assert!(refused.parse::<PolicyConfig>().is_err(), "{refused}");
+        }
+        let bad = PolicyConfig::CoDel { target: Span::from_millis(5), interval: Span::from_millis(5) };
+        assert!(bad.check().is_err());
+    }
+
+    #[test]
+    fn who_evicts_and_who_is_to_be_told_of_what_goes() {
+        let named = |of: fn(&PolicyConfig) -> bool| -> Vec<&str> {
+            PolicyConfig::MEMBERS.iter().filter(|member| of(&(member.plain)())).map(|member| member.name).collect()
+        };
+        let evict = [
+            "drop-front",
+            "longest-queue",
+            "longest-queue-front",
+            "largest-finish",
+            "random-drop",
+            "random-longest",
+            "pfd",
+            "pfd-adaptive",
+        ];
+        assert_eq!(named(PolicyConfig::evicts), evict);
+        assert_eq!(named(PolicyConfig::judges_leaving), ["red", "fred", "pie", "codel", "pi2"]);
+    }
+
+    #[test]
+    fn pi2_is_told_of_the_time_each_15_ms() {
+        let mut policy = AnyPolicy::new(PolicyConfig::Pi2(Pi2Config::PLAIN), 1);
+        assert!(policy.is_due(Time::from_nanos(14_999_999)).is_none());
+        assert!(policy.is_due(Time::from_millis(15)).is_some());
+    }
 }

@@ -273,4 +273,47 @@ mod tests {
         let backlog = Backlog { bounds: Limit::Bytes(u64::MAX).into(), ..FULL };
         assert_eq!(policy.admit(Time::ZERO, FlowNumber(1), &(), &backlog), Verdict::Pass);
     }
+    #[test]
+    fn another_flow_is_known_after_as_many_bytes_more_and_seven_eighths_are_not_yet_nearly_all() {
+        let mut heaviest = Heaviest::default();
+        (0..3).for_each(|_| assert!(heaviest.on_arrival(FlowNumber(1), 1000)));
+        (0..3).for_each(|_| {
+            assert_eq!((heaviest.on_arrival(FlowNumber(2), 1000), heaviest.flow), (false, Some(FlowNumber(1))))
+        });
+        heaviest.on_arrival(FlowNumber(2), 1000);
+        assert_eq!(heaviest.flow, Some(FlowNumber(2)));
+        // 63,000 of 72,000.
+        let mut heaviest = Heaviest::default();
+        assert!(heaviest.on_arrival(FlowNumber(1), 64_000));
+        assert!(!heaviest.clone().on_arrival(FlowNumber(2), 9000) && heaviest.on_arrival(FlowNumber(2), 8999));
+    }
+
+    #[test]
+    fn the_size_of_a_packet_is_averaged_over_64() {
+        let mut law = Law::new();
+        law.on_arrival(&Backlog { size: 6400, ..FULL });
+        law.on_arrival(&Backlog { size: 12_800, ..FULL });
+        assert_eq!(law.size, 6500.0);
+    }
+
+    #[test]
+    fn what_an_interval_says_moves_both_a_step() {
+        let bounds = Bounds { packets: u64::MAX, bytes: 100_000, memory: u64::MAX };
+        let quiet = Law { arrived: 20, size: 1000.0, bounds, ..Law::new() };
+        let idle = Law { fell_idle: true, ..quiet.clone() };
+        // A hundred packets fit: p goes a sixteenth of the way to one in a hundred.
+        for (law, probability, threshold) in [
+            (quiet.clone(), 0.02 - 0.01 / 16.0, 0.4),
+            (Law { overflows: 1, ..quiet.clone() }, 0.02 - 0.01 / 16.0, 0.4),
+            (Law { overflows: 1, arrived: 19, ..quiet.clone() }, 0.025, 0.35),
+            (Law { dropped_early: true, ..idle.clone() }, 0.016, 0.45),
+            (Law { dropped_before: true, ..idle.clone() }, 0.016, 0.45),
+            (idle, 0.02 - 0.01 / 16.0, 0.4),
+        ] {
+            let mut after = law.clone();
+            after.end(Time::ZERO);
+            let off = (after.probability - probability).abs().max((after.threshold - threshold).abs());
+            assert!(off < 1e-12, "{law:?} {after:?}");
+        }
+    }
 }

@@ -379,4 +379,10 @@ mod tests {
         pi2.on_time(Time::from_millis(1000), [None, Some(Time::ZERO)]);
         assert!(pi2.coupled() >= 1.0, "{}", pi2.base);
     }
+    #[test]
+    fn before_an_update_is_due_nothing_changes() {
+        let mut pi2 = at(0.5);
+        pi2.on_time(Time::from_millis(14), [None, None]);
+        assert_eq!((pi2.base, pi2.updated), (0.5, Time::ZERO));
+    }
 }

@@ -162,3 +162,87 @@ impl<P> Policy<P> for Pie {
         Verdict::Pass
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::Limit;
+
+    const TARGET: Span = Span::from_millis(15);
+
+    fn law(probability: f64, delay_us: u64, old_us: u64) -> Law {
+        let (delay, old_delay) = (Span::from_micros(delay_us), Span::from_micros(old_us));
+        Law { probability, delay, old_delay, allowance: Span::ZERO, ..Law::new(Time::ZERO) }
+    }
+
+    // RFC 8033, 4.2: 8 ms above the target are 0.001, of which the smaller part counts, the smaller p is.
+    #[test]
+    fn the_gain_grows_with_the_probability_and_each_bound_belongs_to_the_greater_gain() {
+        for (at, divisor, below) in [
+            (0.000_001, 512.0, 2048.0),
+            (0.000_01, 128.0, 512.0),
+            (0.000_1, 32.0, 128.0),
+            (0.001, 8.0, 32.0),
+            (0.01, 2.0, 8.0),
+            (0.1, 1.0, 2.0),
+        ] {
+            for (probability, divisor) in [(at, divisor), (at * 0.999_999, below)] {
+                let mut law = law(probability, 23_000, 23_000);
+                law.update(TARGET);
+                let step = (law.probability - probability) * divisor;
+                assert!((step - 0.001).abs() < 1e-9, "{probability}: {step}");
+            }
+        }
+    }
+
+    // RFC 8033, 4.2: the burst is allowed again when p is 0 and both delays are below half the target.
+    #[test]
+    fn a_burst_is_allowed_again_when_both_delays_are_below_half_the_target() {
+        for (delay, old, again) in [(7499, 7499, true), (7500, 7000, false), (7000, 7500, false), (7499, 7000, true)] {
+            let mut law = law(0.0, delay, old);
+            law.update(TARGET);
+            assert_eq!((law.probability, law.allowance == BURST), (0.0, again), "{delay} {old}");
+        }
+    }
+
+    fn pie(law: Law, seed: u64) -> Pie {
+        Pie { law, ..Pie::new(TARGET, seed) }
+    }
+
+    #[test]
+    fn a_thousand_missed_updates_are_made_up_for_and_after_more_it_begins_anew() {
+        for (updates, probability) in [(1000, 1.0), (1001, 0.0)] {
+            let mut pie = pie(law(0.5, 100_000, 100_000), 1);
+            pie.catch_up(Time::ZERO + UPDATE.times(updates));
+            assert_eq!((pie.law.probability, pie.law.updated), (probability, Time::ZERO + UPDATE.times(updates)));
+        }
+    }
+
+    // RFC 8033, 4.1.
+    #[test]
+    fn nothing_is_hit_while_the_delay_is_below_half_the_target_and_the_probability_below_a_fifth() {
+        for (probability, old, hit) in [(0.2, 0, true), (0.19, 7500, true), (0.19, 7499, false)] {
+            let due = Law { accumulated: 8.5, ..law(probability, old, old) };
+            assert_eq!(pie(due, 1).hits(2049), hit, "{probability} {old}");
+        }
+    }
+
+    // RFC 8033, 4.4: nothing below 0.85 accumulated, everything from 8.5 on.
+    #[test]
+    fn from_what_has_just_accumulated_on_packets_are_hit_at_random() {
+        for (accumulated, any) in [(0.6, true), (0.599, false)] {
+            let hits = |seed| pie(Law { accumulated, ..law(0.25, 20_000, 20_000) }, seed).hits(9000);
+            assert_eq!((0..100).any(hits), any, "{accumulated}");
+        }
+    }
+
+    #[test]
+    fn up_to_a_tenth_packets_are_marked_and_from_then_on_dropped() {
+        for (probability, verdict) in [(0.0999, Verdict::Mark(Reason::Delay)), (0.1, Verdict::Drop(Reason::Delay))] {
+            let mut pie = pie(Law { accumulated: 8.5, ..law(probability, 20_000, 20_000) }, 1);
+            let bounds = Limit::Packets(100).into();
+            let backlog = Backlog { packets: 9, bytes: 9000, memory: 0, bounds, size: 100, cost: 0, by_flow: false };
+            assert_eq!(pie.admit(Time::ZERO, FlowNumber(0), &(), &backlog), verdict, "{probability}");
+        }
+    }
+}

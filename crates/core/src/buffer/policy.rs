@@ -315,3 +315,18 @@ pub enum ConfigError {
         bound: u64,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+
+    #[test]
+    fn each_reason_has_a_counter_and_a_name_of_its_own() {
+        let counters: BTreeSet<_> = Reason::ALL.iter().map(|reason| reason.counter()).collect();
+        let names: BTreeSet<_> = Reason::ALL.iter().map(|reason| reason.name()).collect();
+        assert_eq!((counters.len(), names.len()), (Reason::ALL.len(), Reason::ALL.len()));
+        assert!(counters.iter().all(|counter| counter.starts_with("dropped_")));
+        assert!(names.iter().all(|name| name.contains(' ')));
+    }
+}

@@ -164,3 +164,57 @@ impl<P> Policy<P> for Red {
         Verdict::Pass
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::Limit;
+
+    /// One whose average is what is taken just now, between a quarter and three quarters.
+    fn red(probability: f64, adaptive: bool) -> Red {
+        let [least, most] = [250_000, 750_000].map(Share::from_millionths);
+        let mut red = Red::new(RedConfig { least, most, weight: Share::ONE, adaptive, ..RedConfig::PLAIN }, 1);
+        red.probability = probability;
+        red
+    }
+
+    /// What becomes of a packet that finds so many in a buffer for a hundred.
+    fn admit(red: &mut Red, now: Time, packets: u64) -> Verdict {
+        let bounds = Limit::Packets(100).into();
+        let backlog = Backlog { packets, bytes: 0, memory: 0, bounds, size: 100, cost: 0, by_flow: false };
+        red.admit(now, FlowNumber(0), &(), &backlog)
+    }
+
+    // Adaptive RED, figure 1: up by the lesser of 0.01 and a quarter, or down to nine tenths, outside of 0.45 to 0.55.
+    #[test]
+    fn the_probability_grows_above_the_middle_fifth_and_falls_below_it_within_its_bounds() {
+        for (from, packets, to) in [
+            (0.1, 44, 0.09),
+            (0.1, 45, 0.1),
+            (0.1, 50, 0.1),
+            (0.1, 55, 0.1),
+            (0.1, 56, 0.11),
+            (0.02, 56, 0.025),
+            (0.005, 40, 0.005),
+            (0.01, 40, 0.009),
+            (0.5, 60, 0.51),
+            (0.501, 60, 0.501),
+        ] {
+            let mut red = red(from, true);
+            admit(&mut red, Time::from_millis(499), packets);
+            assert_eq!(red.probability, from, "too early");
+            admit(&mut red, Time::from_millis(500), packets);
+            assert!((red.probability - to).abs() < 1e-12, "{from} {packets}: {}", red.probability);
+        }
+    }
+
+    #[test]
+    fn packets_are_counted_from_the_lower_threshold_on() {
+        // At it nothing is hit yet; they count. Below they do not.
+        for (packets, verdict) in [(25, Verdict::Mark(Reason::Early)), (24, Verdict::Pass)] {
+            let mut red = red(0.1, false);
+            assert!((0..100).all(|_| admit(&mut red, Time::ZERO, packets) == Verdict::Pass));
+            assert_eq!(admit(&mut red, Time::ZERO, 50), verdict, "{packets}");
+        }
+    }
+}

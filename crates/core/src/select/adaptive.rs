@@ -359,4 +359,75 @@ mod tests {
             }
         }
     }
+    fn ms(ms: u64) -> Time {
+        Time::from_millis(ms)
+    }
+
+    const LEN: Bytes = Bytes::new(1500);
+
+    // At 10 Mbit/s 1500 bytes take 1.2 ms, and 128 take 0.1024 ms.
+    #[test]
+    fn a_burst_goes_where_it_arrives_first_and_where_less_went_lately() {
+        let mut network = Network::new(&[link(10, 300_000, 0), link(10, 1_000, 0)], 1);
+        assert_eq!(network.adaptive.choose(ms(0), 1500, &network.links, None, false).unwrap().link, ChannelId(1));
+        // Three times as much as on the other one counts a second more, each half of it above or below the mean.
+        for (delay, expected) in [(900, 1), (1100, 0)] {
+            let mut adaptive = Adaptive::new();
+            adaptive.charge(ms(0), ChannelId(0), Bytes::new(3000));
+            adaptive.charge(ms(0), ChannelId(1), Bytes::new(1000));
+            let links = Links::new([link(10, 0, 0), link(10, delay * 1000, 0)]);
+            assert_eq!(adaptive.balanced(ms(0), LEN, &links), Some(ChannelId(expected)), "{delay}");
+        }
+    }
+
+    #[test]
+    fn a_rate_of_nothing_is_one_that_is_not_known() {
+        let state = LinkState { rate: Some(Rate::from_bits_per_sec(0)), ..link(10, 0, 30) };
+        assert_eq!((transmission(LEN, &state), spread(&state)), (Span::ZERO, Span::from_micros(30) + UNKNOWN));
+        assert_eq!(spread(&link(10, 0, 30)), Span::from_micros(30));
+    }
+
+    #[test]
+    fn a_flow_rests_until_the_link_that_may_be_latest_keeps_its_order() {
+        let links = Links::new([link(10, 1_000, 0), link(10, 1_000, 10_000)]);
+        // The next packet arrives 2.2 ms from now at the earliest; the last one by 10 ms later than until.
+        for (now, rests) in [(7_800, true), (7_799, false)] {
+            assert_eq!(at_rest(Time::from_nanos(now * 1000), LEN, &links, ChannelId(0), Time::ZERO), rests, "{now}");
+        }
+    }
+
+    #[test]
+    fn a_packet_moves_within_a_burst_only_where_it_cannot_arrive_before_the_one_before() {
+        let links = Links::new([link(10, 1_000, 0)]);
+        let may = |n, ns| may_move(ms(0), LEN, &links, ChannelId(n), Time::from_nanos(ns));
+        assert_eq!((may(0, 2_200_000), may(0, 2_200_001), may(1, 0)), (true, false, false));
+    }
+
+    #[test]
+    fn a_packet_is_held_for_another_link_only_while_its_own_is_busy_and_the_spread_is_made_up_for() {
+        // On its own link it would arrive after 16.2 ms, on the other one after 2.2 ms, and the one before arrives after 8 ms.
+        let other = |jitter, free_us: u64| {
+            let own = LinkState { free: Time::from_nanos(free_us * 1000), ..link(10, 15_000 - free_us, jitter) };
+            soonest(ms(0), LEN, &Links::new([own, link(10, 1_000, 0)]), ChannelId(0), ms(8), true)
+        };
+        let (held, stays) = ((ChannelId(1), Span::from_micros(5_800)), (ChannelId(0), Span::ZERO));
+        assert_eq!((other(0, 10_000), other(0, 1), other(0, 0)), (held, held, stays));
+        // Twice 497.6 us and 102.4 us are 1.2 ms.
+        assert_eq!((other(497, 10_000), other(498, 10_000)), (held, stays));
+        // Where it is as soon elsewhere, it stays.
+        let like = Links::new([link(10, 1_000, 0); 2]);
+        assert_eq!(soonest(ms(0), LEN, &like, ChannelId(0), ms(1), true), stays);
+    }
+
+    #[test]
+    fn behind_another_packet_on_its_link_one_arrives_behind_it() {
+        let mut network = Network::new(&[link(10, 1_000, 0)], 1);
+        let last = Some((ChannelId(0), ms(50)));
+        let chosen = network.adaptive.choose(ms(0), 1500, &network.links, last, false).unwrap();
+        assert_eq!((chosen.arrives, chosen.burst), (ms(50), false));
+        // On another link it need not.
+        let mut network = Network::new(&[LinkState { free: ms(90), ..link(10, 1_000, 0) }, link(10, 60_000, 0)], 1);
+        let chosen = network.adaptive.choose(ms(0), 1500, &network.links, last, false).unwrap();
+        assert_eq!((chosen.link, chosen.arrives), (ChannelId(1), Time::from_nanos(61_200_000)));
+    }
 }

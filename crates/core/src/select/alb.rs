@@ -172,4 +172,33 @@ mod tests {
         assert_eq!(group(&Frame { bytes: &bytes[14..], len: 20, layer: Layer::Ip }), Some(15));
         assert_eq!(group(&Frame { bytes: &bytes[..33], len: 34, layer: Layer::Ethernet }), None, "cut short");
     }
+    #[test]
+    fn what_goes_to_all_stations_is_not_balanced_and_of_ipv6_all_but_neighbour_discovery_is() {
+        let of = |bytes: &[u8]| group(&Frame { bytes, len: bytes.len(), layer: Layer::Ethernet });
+        let mut to_all = v4([1, 2, 4, 8], 6);
+        assert_eq!(of(&to_all), Some(15));
+        to_all[..6].fill(0xff);
+        assert_eq!(of(&to_all), None);
+        let mut v6 = vec![2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 0x86, 0xdd, 0x60];
+        v6.resize(80, 0);
+        v6[53] = 9;
+        for (protocol, kind, expected) in [(58, 135, None), (58, 136, None), (58, 128, Some(9)), (6, 135, Some(9))] {
+            (v6[20], v6[54]) = (protocol, kind);
+            assert_eq!(of(&v6), expected, "{protocol} {kind}");
+        }
+        v6[..6].copy_from_slice(&[0x33, 0x33, 0, 0, 0, 1]);
+        assert_eq!(of(&v6), None);
+    }
+
+    #[test]
+    fn loads_are_weighed_when_it_is_time() {
+        let (links, bytes) = (links(), v4([10, 0, 0, 1], 6));
+        let mut alb = BalanceAlb::new(Config::default());
+        let frame = Frame { bytes: &bytes, len: 1500, layer: Layer::Ethernet };
+        alb.select(Time::ZERO, &frame, &links);
+        let due = alb.poll_timeout().unwrap();
+        assert!(due > Time::ZERO);
+        alb.handle_timeout(due, &links);
+        assert!(alb.poll_timeout().is_some_and(|next| next > due));
+    }
 }

@@ -337,4 +337,10 @@ mod tests {
             }
         }
     }
+    #[test]
+    fn flows_that_are_forgotten_for_others_are_counted() {
+        let (links, mut brr) = (four(), Brr::new(Config { flows: 16, ..Config::default() }, 1));
+        (0..1000).for_each(|flow| assert!(take(&mut brr, 1, flow, &links).is_some()));
+        assert!(brr.stats().evicted > 900, "{:?}", brr.stats());
+    }
 }

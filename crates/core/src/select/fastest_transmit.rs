@@ -293,4 +293,13 @@ mod tests {
         assert!(next(&mut selector, Time::ZERO, &links, 1) < 2);
         assert!(selector.select(Time::ZERO, &packet(1), &Links::default()).is_empty());
     }
+    #[test]
+    fn what_the_links_have_to_do_is_remembered_when_another_one_comes_or_goes() {
+        let mut links = rated(&[10, 100, 1]);
+        let mut selector = FastestTransmit::new(Config::default());
+        let now = Time::from_millis(100);
+        assert_eq!([0; 10].map(|_| next(&mut selector, now, &links, 1250)), [1; 10]);
+        put(&mut links, 2, false);
+        assert_eq!([0; 2].map(|_| next(&mut selector, now, &links, 1250)), [0, 1]);
+    }
 }

@@ -184,4 +184,34 @@ mod tests {
         assert_ne!(take(&mut flowlet, 3_000_001, 5, &down), Some(link));
         assert_eq!(take(&mut flowlet, 3_000_002, 5, &Links::default()), None);
     }
+    #[test]
+    fn a_flow_that_moves_is_counted_and_so_is_one_that_is_forgotten_for_others() {
+        let links = Links::new([LinkState::default(); 4]);
+        let mut flowlet = Flowlet::new(Config { flows: 16, ..Config::default() }, 3);
+        let drawn: Vec<_> = (0..100).map(|n| take(&mut flowlet, n * 1_000_000, 1, &links).unwrap()).collect();
+        let moves = drawn.windows(2).filter(|pair| pair[0] != pair[1]).count() as u64;
+        assert_eq!((flowlet.stats().moves, flowlet.stats().evicted), (moves, 0));
+        (0..1000).for_each(|flow| assert!(take(&mut flowlet, 100_000_000, flow, &links).is_some()));
+        assert!(flowlet.stats().evicted > 900, "{:?}", flowlet.stats());
+    }
+
+    #[test]
+    fn what_a_link_that_failed_was_to_bring_does_not_hold_up_its_flow_elsewhere() {
+        let state = |ms| LinkState {
+            rate: Some(Rate::from_mbit(8)),
+            delay: Some(Span::from_millis(ms)),
+            ..LinkState::default()
+        };
+        let links = Links::new([state(500), state(1)]);
+        let mut slow = links.clone();
+        slow.set(ChannelId(0), LinkState { usable: false, ..state(500) });
+        let mut flowlet = Flowlet::new(Config { timeout: None, ..Config::default() }, 1);
+        let mut fast = links.clone();
+        fast.set(ChannelId(1), LinkState { usable: false, ..state(1) });
+        assert_eq!(take(&mut flowlet, 0, 1, &fast), Some(ChannelId(0)));
+        assert_eq!(take(&mut flowlet, 10_000, 1, &slow), Some(ChannelId(1)));
+        let before = flowlet.stats().bursts;
+        take(&mut flowlet, 20_000, 1, &slow);
+        assert_eq!(flowlet.stats().bursts, before + 1);
+    }
 }

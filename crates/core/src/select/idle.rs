@@ -179,4 +179,31 @@ mod tests {
             prop_assert_eq!(idle.pick(usable, &weights), never.or(oldest));
         }
     }
+    #[test]
+    fn bursts_of_before_the_links_changed_say_nothing_any_more() {
+        let rate = |mbit: &u64| LinkState { rate: Some(Rate::from_mbit(*mbit)), ..LinkState::default() };
+        let (links, mut idle) = (Links::new([10, 30].iter().map(rate)), LongestIdle::new());
+        let weights = Weights::of(&links);
+        let mut picks = |from: LinkSet, count| {
+            let picked = |_: &u32| idle.pick(from, &weights) == Some(ChannelId(0));
+            let first = (0..count).filter(picked).count();
+            idle.on_links();
+            first
+        };
+        picks(LinkSet::only(ChannelId(1)), 1000);
+        assert_eq!(picks(links.usable(), 40), 10);
+    }
+    #[test]
+    fn of_those_below_their_share_the_one_that_was_idle_longest_is_taken_and_half_of_the_bursts_are_kept_in_mind() {
+        let rate = |mbit: &u64| LinkState { rate: Some(Rate::from_mbit(*mbit)), ..LinkState::default() };
+        let (links, mut idle) = (Links::new([10, 10, 30].iter().map(rate)), LongestIdle::new());
+        let weights = Weights::of(&links);
+        idle.queued(ChannelId(0));
+        assert_eq!(idle.pick(links.usable(), &weights), Some(ChannelId(1)));
+        for n in 1..10_000u64 {
+            idle.pick(links.usable(), &weights);
+            let bursts: u64 = idle.bursts.iter().sum();
+            assert!(bursts > n || (2040..4100).contains(&bursts), "{bursts} of {n}");
+        }
+    }
 }

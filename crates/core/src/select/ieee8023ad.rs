@@ -298,4 +298,13 @@ mod tests {
         let links = Links::new([LinkState::default(); 4]);
         assert_eq!(used(&mut selector(AdSelect::Stable, 0), &links), 0b1111);
     }
+    #[test]
+    fn another_rate_of_the_same_links_chooses_anew() {
+        let mut links = links(&[1000, 400, 400]);
+        let mut bandwidth = selector(AdSelect::Bandwidth, 0);
+        assert_eq!(used(&mut bandwidth, &links), 0b001);
+        links.set(ChannelId(0), LinkState { rate: MBIT(700), ..LinkState::default() });
+        bandwidth.on_links(Time::ZERO, &links);
+        assert_eq!(used(&mut bandwidth, &links), 0b110);
+    }
 }

@@ -124,10 +124,13 @@ mod tests {
 
     #[test]
     fn members_and_usable_links_follow_their_states() {
+        assert!(Links::default().is_empty());
         let mut links = Links::new([LinkState::default(); 3]);
+        assert!(!links.is_empty());
         links.set(ChannelId(1), LinkState { usable: false, ..LinkState::default() });
         links.set(ChannelId(5), LinkState::default());
         assert_eq!(links.len(), 6);
+        assert_eq!(links.get(ChannelId(4)).map(|state| (state.member, state.usable)), Some((false, false)));
         assert_eq!(links.members().bits(), 0b10_0111);
         assert_eq!(links.usable().iter().map(ChannelId::index).collect::<Vec<_>>(), [0, 2, 5]);
         assert_eq!((links.usable().nth(1), links.usable().nth(3)), (Some(ChannelId(2)), None));

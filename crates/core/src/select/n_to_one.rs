@@ -138,9 +138,6 @@ impl Lane {
         self.sent = sent;
         self.release = ((sent * rounds + 1) * total).div_ceil(rounds * self.share);
         self.deadline = ((sent + 1) * rounds - 1) * total / (rounds * self.share) + 1;
-        if links == 1 {
-            (self.release, self.deadline) = (sent + 1, sent + 1);
-        }
     }
 }
 
@@ -353,5 +350,19 @@ mod tests {
                 }
             }
         }
+    }
+    #[test]
+    fn shares_are_whole_numbers_as_small_as_can_be_and_rounded_where_they_would_be_large() {
+        let shares = |bits: &[u64]| -> Vec<u64> {
+            let state = |bits: &u64| LinkState { rate: Some(Rate::from_bits_per_sec(*bits)), ..LinkState::default() };
+            let mut selector = NToOne::new(Config { n: None });
+            selector.on_links(Time::ZERO, &Links::new(bits.iter().map(state)));
+            selector.lanes.iter().map(|lane| lane.share).collect()
+        };
+        assert_eq!(shares(&[30_000_000, 10_000_000, 20_000_000]), [3, 2, 1]);
+        assert_eq!(shares(&[7, 5]), [7, 5]);
+        assert_eq!(shares(&[100]), [1]);
+        // 2^22 + 1 and 4,000,003: of 2^20, 1,000,000.5.
+        assert_eq!(shares(&[4_194_305, 4_000_003]), [MOST, 1_000_001]);
     }
 }

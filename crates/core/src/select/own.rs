@@ -84,3 +84,66 @@ impl Select for Own {
         self.0.stats()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::speeds::tests::{packet, put, rated};
+    use super::*;
+
+    /// A policy with an answer of its own to each question.
+    #[derive(Clone, Debug, Default)]
+    struct Answers {
+        told: u64,
+    }
+
+    impl Select for Answers {
+        fn select(&mut self, _: Time, _: &Frame<'_>, _: &Links) -> LinkSet {
+            LinkSet::only(ChannelId(5))
+        }
+
+        fn select_held(&mut self, _: Time, _: &Frame<'_>, _: &Links) -> (LinkSet, Time) {
+            (LinkSet::only(ChannelId(6)), Time::from_millis(6))
+        }
+
+        fn on_links(&mut self, _: Time, _: &Links) {
+            self.told += 1;
+        }
+
+        fn poll_timeout(&self) -> Option<Time> {
+            Some(Time::from_millis(7))
+        }
+
+        fn handle_timeout(&mut self, _: Time, _: &Links) {
+            self.told += 10;
+        }
+
+        fn current(&self) -> Option<ChannelId> {
+            Some(ChannelId(8))
+        }
+
+        fn stats(&self) -> BurstStats {
+            BurstStats { moves: self.told, ..BurstStats::default() }
+        }
+    }
+
+    #[test]
+    fn a_policy_of_one_s_own_is_asked_and_told_all() {
+        let (now, links) = (Time::ZERO, rated(&[100]));
+        let mut own = Config { make: SelectMaker(|_| Box::<Answers>::default()) }.selector(1);
+        assert_eq!(own.select(now, &packet(100), &links), LinkSet::only(ChannelId(5)));
+        assert_eq!(own.select_held(now, &packet(100), &links), (LinkSet::only(ChannelId(6)), Time::from_millis(6)));
+        own.on_links(now, &links);
+        own.handle_timeout(now, &links);
+        assert_eq!((own.poll_timeout(), own.current()), (Some(Time::from_millis(7)), Some(ChannelId(8))));
+        assert_eq!(own.stats().moves, 11);
+    }
+
+    #[test]
+    fn where_none_is_given_the_first_usable_link_is_taken() {
+        let (now, mut links) = (Time::ZERO, rated(&[100, 100, 100]));
+        let mut own = Config::default().selector(1);
+        put(&mut links, 0, false);
+        assert_eq!(own.select(now, &packet(100), &links), LinkSet::only(ChannelId(1)));
+        assert_eq!((own.poll_timeout(), own.current(), own.stats()), (None, None, BurstStats::default()));
+    }
+}

@@ -366,6 +366,8 @@ mod tests {
             run.potent.on_links(Time::from_millis(2000), &links);
             run.heavy(flows, 2..6);
             assert_eq!((run.potent.moves(), run.potent.heavy()), (moves, usize::from(flows)));
+            let (flows_, bursts) = (u64::from(flows), u64::from(flows) + moves);
+            assert_eq!(run.potent.stats(), BurstStats { flows: flows_, bursts, moves, evicted: 0 });
             let after = run.heavy(flows, 6..12);
             assert_eq!((run.potent.moves(), after), (moves, 0.0), "{:?}", run.bytes);
         }
@@ -429,5 +431,90 @@ mod tests {
         let packet = testing::udp4(1, 2, 1, 80, &[]);
         let frame = Frame { bytes: &packet, len: 60, layer: Layer::Ip };
         assert!(run.potent.select(Time::from_millis(1002), &frame, &run.links).is_empty());
+    }
+    #[test]
+    fn flows_that_are_not_heavy_go_by_burst_and_those_that_are_forgotten_for_others_are_counted() {
+        let mut run = Run::new(&[LinkState::default(); 4], Config { heavy: 1, flows: 16, ..Config::default() });
+        run.send(0, 1, 1_000_000);
+        // Within 12 ms they stay, whichever link was idle longest; then they take that one.
+        let at = |run: &mut Run, ms: u64| [2, 3, 4].map(|flow| run.send(ms * 1000 + u64::from(flow), flow, 100).0);
+        assert_eq!([1, 11, 22].map(|ms| at(&mut run, ms)), [[1, 2, 3]; 3]);
+        let load = |n: usize| run.potent.heavy.loads[n].at(Time::from_millis(22));
+        assert!(load(0) > 900_000 && [1, 2, 3].iter().all(|n| (290..=300).contains(&load(*n))));
+        assert_eq!(at(&mut run, 34), [0, 1, 2]);
+        assert_eq!((run.potent.stats().bursts, run.potent.stats().moves), (7, 3));
+        (0..1000).for_each(|flow| assert!(run.send(40_000, flow, 100).index() < 4));
+        assert!(run.potent.stats().evicted > 900, "{:?}", run.potent.stats());
+    }
+    fn adding(bytes: u64) -> Fading {
+        let mut sum = Fading::default();
+        sum.add(Time::ZERO, bytes);
+        sum
+    }
+
+    fn slot(number: u32, bytes: u64) -> Slot {
+        Slot { number, bytes: adding(bytes), link: ChannelId(0), target: None }
+    }
+
+    #[test]
+    fn a_flow_with_a_64th_of_all_takes_a_free_place_or_that_of_one_with_less() {
+        let mut heavy = Potent::new(Config { heavy: 2, ..Config::default() }, 1).heavy;
+        (heavy.slots[0], heavy.total) = (slot(1, 1000), adding(64 * 400));
+        assert_eq!([399, 400].map(|bytes| heavy.room(Time::ZERO, bytes)), [None, Some(1)]);
+        heavy.slots[1] = slot(2, 500);
+        assert_eq!([500, 501, 2000].map(|bytes| heavy.room(Time::ZERO, bytes)), [None, Some(1), Some(1)]);
+        // It keeps it as long as it has as much.
+        (heavy.slots[0], heavy.total) = (slot(1, 501), adding(64 * 501));
+        heavy.even_out(Time::ZERO, LinkSet::only(ChannelId(0)), &Weights::EQUAL);
+        assert_eq!([heavy.slots[0].number, heavy.slots[1].number], [1, 0]);
+    }
+
+    #[test]
+    fn links_that_differ_by_a_tenth_of_the_mean_are_even() {
+        for (loads, target) in [([105, 95], None), ([106, 95], Some(ChannelId(1)))] {
+            let mut heavy = Potent::new(Config::default(), 1).heavy;
+            (heavy.slots[0], heavy.total) = (slot(1, 5), adding(200));
+            (heavy.loads[0], heavy.loads[1]) = (adding(loads[0]), adding(loads[1]));
+            heavy.even_out(Time::ZERO, LinkSet::below(2), &Weights::EQUAL);
+            assert_eq!(heavy.slots[0].target.map(|(link, _)| link), target, "{loads:?}");
+        }
+    }
+
+    #[test]
+    fn a_heavy_flow_that_is_to_move_waits_for_a_gap_for_an_interval_and_for_its_link() {
+        for (target, moves_at) in [(1, Some(100)), (2, None)] {
+            let mut run = Run::new(&[LinkState::default(); 2], Config::default());
+            assert_eq!(run.send(0, 1, 1000), ChannelId(0));
+            run.potent.heavy.next = Time::MAX;
+            run.potent.heavy.slots[0].target = Some((ChannelId(target), Time::ZERO));
+            let moved = (1..=150).find(|ms| run.send(ms * 1000, 1, 1000) == ChannelId(target));
+            assert_eq!(moved, moves_at, "{target}");
+        }
+    }
+
+    #[test]
+    fn without_a_threshold_flows_go_where_they_arrive_first_and_move_where_they_stay_in_order() {
+        // 1000 bytes take 1 ms.
+        let link = |ms| LinkState {
+            rate: Some(crate::units::Rate::from_mbit(8)),
+            delay: Some(Span::from_millis(ms)),
+            ..LinkState::default()
+        };
+        let config = Config { threshold: None, ..Config::default() };
+        let mut run = Run::new(&[link(20), link(1)], config);
+        assert_eq!(run.send(0, 7, 1000), ChannelId(1));
+        // The last packet on the slow link arrives after 21 ms, the next one on the fast link 2 ms from now. That the slow one has
+        // become fast since does not bring the last one sooner.
+        for (now, then, slow) in [(18_999, 0, 20), (19_000, 1, 20), (18_999, 0, 2), (19_000, 1, 2)] {
+            let mut run = Run::new(&[link(20), LinkState { usable: false, ..link(1) }], config);
+            assert_eq!(run.send(0, 1, 1000), ChannelId(0));
+            run.potent.heavy.next = Time::MAX;
+            run.links = Links::new([link(slow), link(1)]);
+            if slow == 2 {
+                assert_eq!(run.send(1000, 1, 1000), ChannelId(0));
+            }
+            run.potent.heavy.slots[0].target = Some((ChannelId(1), Time::ZERO));
+            assert_eq!(run.send(now, 1, 1000), ChannelId(then), "{now} {slow}");
+        }
     }
 }

@@ -149,4 +149,17 @@ pub(super) mod tests {
         speeds.renew(&weighted(&[0, 0]));
         assert!(speeds.each().iter().all(|one| one.speed == 1));
     }
+    #[test]
+    fn another_speed_or_another_meaning_of_the_same_number_is_noticed_and_the_fastest_comes_first_by_a_bit() {
+        let bits = |bits| LinkState { rate: Some(Rate::from_bits_per_sec(bits)), ..LinkState::default() };
+        let mut speeds = Speeds::new();
+        let mut renew = |states: &[LinkState]| {
+            let renewed = speeds.renew(&Links::new(states.iter().copied()));
+            (renewed, speeds.fastest_first().iter().map(|one| one.link.0).collect::<Vec<_>>())
+        };
+        assert_eq!(renew(&[bits(1), bits(1)]), (true, [0, 1].to_vec()));
+        assert_eq!(renew(&[bits(1), bits(1)]), (false, [0, 1].to_vec()));
+        assert_eq!(renew(&[LinkState::default(); 2]), (true, [0, 1].to_vec()), "weights");
+        assert_eq!(renew(&[bits(10_000_000_000), bits(10_000_000_001)]), (true, [1, 0].to_vec()));
+    }
 }

@@ -193,3 +193,64 @@ impl Supervisor {
         due.min()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn links(mask: u64) -> LinkSet {
+        (0..8).filter(|n| mask >> n & 1 == 1).map(ChannelId).collect()
+    }
+
+    fn at(ms: u64) -> Time {
+        Time::from_millis(ms)
+    }
+
+    #[test]
+    fn a_link_is_used_and_left_after_its_delays_and_the_first_that_is_well_at_once() {
+        let config = Config { updelay: Span::from_millis(30), downdelay: Span::from_millis(20), ..Config::default() };
+        let mut supervisor = Supervisor::new(config);
+        // One has to carry what there is; the other waits.
+        assert_eq!(supervisor.observe(at(0), links(0b11), links(0b11)), links(0b01));
+        assert_eq!((supervisor.usable(), supervisor.poll_timeout()), (links(0b01), Some(at(30))));
+        assert_eq!(supervisor.observe(at(29), links(0b11), links(0b11)), links(0b01));
+        assert_eq!(supervisor.observe(at(30), links(0b11), links(0b11)), links(0b11));
+        assert_eq!(supervisor.poll_timeout(), None);
+        // It is used still, though not well; well again in time, it counts from the next failure.
+        assert_eq!(supervisor.observe(at(100), links(0b11), links(0b01)), links(0b11));
+        assert_eq!(supervisor.poll_timeout(), Some(at(120)));
+        assert_eq!(supervisor.observe(at(119), links(0b11), links(0b11)), links(0b11));
+        assert_eq!(supervisor.observe(at(130), links(0b11), links(0b01)), links(0b11));
+        assert_eq!(supervisor.observe(at(149), links(0b11), links(0b01)), links(0b11));
+        assert_eq!(supervisor.observe(at(150), links(0b11), links(0b01)), links(0b01));
+        // No member, it is not used, whoever says that it is well; and where none is left, another takes over at once.
+        assert_eq!(supervisor.observe(at(160), links(0b10), links(0b11)), links(0b10));
+        assert_eq!(supervisor.observe(at(200), links(0b10), links(0b01)), links(0b10));
+        assert_eq!(supervisor.observe(at(220), links(0b10), links(0b01)), links(0));
+    }
+
+    #[test]
+    fn silence_is_half_an_interval_longer_than_the_probes_that_may_go_unanswered() {
+        let of =
+            |ms, missed_max| Config { arp_interval: Span::from_millis(ms), missed_max, ..Config::default() }.silence();
+        assert_eq!((of(100, 2), of(100, 1)), (Some(Span::from_millis(250)), Some(Span::from_millis(150))));
+        assert_eq!(of(0, 2), None);
+    }
+
+    #[test]
+    fn what_is_taken_for_a_sign_besides_answers_is_by_the_word() {
+        // Of the link in use: any frame, ARP alone; of another one the same.
+        for (word, expected) in [
+            (ArpValidate::None, [true, true, true, true]),
+            (ArpValidate::Active, [false, false, true, true]),
+            (ArpValidate::Backup, [true, true, false, false]),
+            (ArpValidate::All, [false, false, false, false]),
+            (ArpValidate::Filter, [false, true, false, true]),
+            (ArpValidate::FilterActive, [false, false, false, true]),
+            (ArpValidate::FilterBackup, [false, true, false, false]),
+        ] {
+            let takes = [(false, true), (true, true), (false, false), (true, false)];
+            assert_eq!(takes.map(|(is_arp, active)| word.takes(is_arp, active)), expected, "{word:?}");
+        }
+    }
+}

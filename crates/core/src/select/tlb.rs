@@ -430,4 +430,21 @@ mod tests {
         }
         assert_eq!(tlb.poll_timeout(), None);
     }
+    #[test]
+    fn a_rate_that_is_not_known_is_a_gigabit_a_second_times_the_weight() {
+        let of = |weight| room(&LinkState { rate: None, weight, ..LinkState::default() }, 0);
+        assert_eq!([1, 3].map(of), [1000 << 20, 3000 << 20]);
+        assert_eq!(room(&link(1000), 0), 1000 << 20);
+    }
+
+    #[test]
+    fn without_ethernet_what_is_no_ip_is_not_balanced_and_neighbour_discovery_is_not_either() {
+        let of = |bytes: &[u8]| is_balanced(&Frame { bytes, len: bytes.len(), layer: Layer::Ip });
+        assert_eq!([of(&[0x45; 60]), of(&[0x55; 60]), of(&[0x05; 60]), of(&[])], [true, false, false, false]);
+        let mut v6 = [0x60; 60];
+        for (protocol, kind, expected) in [(58, 135, false), (58, 136, false), (58, 128, true), (6, 135, true)] {
+            (v6[6], v6[40]) = (protocol, kind);
+            assert_eq!(of(&v6), expected, "{protocol} {kind}");
+        }
+    }
 }

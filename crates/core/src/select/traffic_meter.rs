@@ -333,4 +333,12 @@ mod tests {
             }
         }
     }
+    #[test]
+    fn a_root_is_the_largest_whole_number_whose_square_is_at_most_that() {
+        let whole = |n: u128| root(n);
+        assert_eq!(
+            [0, 1, 2, 3, 4, 8, 9, 10, 1 << 66, (1 << 66) - 1].map(whole),
+            [0, 1, 1, 1, 2, 2, 3, 3, 1 << 33, (1 << 33) - 1]
+        );
+    }
 }

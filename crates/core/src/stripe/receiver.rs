@@ -542,7 +542,7 @@ impl<P: Packet> Receiver<P> {
         for id in set::bits(self.srr.mask()) {
             let c = &self.channel[id.index()];
             let ahead = serial(c.saved, here);
-            if ahead > 0 || !c.queue.is_empty() || self.dead & set::bit(id) == 0 {
+            if !c.queue.is_empty() || self.dead & set::bit(id) == 0 {
                 first = Some(first.map_or(ahead, |f| f.min(ahead)));
             }
         }

@@ -136,6 +136,22 @@ proptest! {
     }
 
     #[test]
+    fn the_newest_packet_of_the_longest_normalised_queue_pays_at_longest_queue(
+        discipline in any_fair(), limit in any_limit(), flows in 1u64..9, seed: u64,
+        rooms in proptest::collection::vec(prop_oneof![Just(1u32), 1u32..300], 9),
+    ) {
+        let mut queue = queue(discipline, "longest-queue", limit, seed);
+        let mut lists = Lists { rooms, ..Lists::default() };
+        drive(&mut queue, &mut lists, (limit, flows, seed), |lists, flow, number, reason| {
+            prop_assert_eq!(reason, Reason::Longest);
+            prop_assert!(lists.total(limit) > most(limit));
+            prop_assert!(lists.is_longest(flow, limit), "flow {flow}");
+            prop_assert_eq!(lists.by_flow[&flow].back().unwrap().0, number);
+            Ok(())
+        })?;
+    }
+
+    #[test]
     fn the_head_of_a_queue_above_its_share_pays_at_random_longest(
         discipline in any_fair(), limit in any_limit(), flows in 1u64..40, seed: u64,
         rooms in proptest::collection::vec(prop_oneof![Just(1u32), 1u32..9], 40),

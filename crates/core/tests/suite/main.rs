@@ -39,6 +39,7 @@ mod queue_fair;
 mod queue_levels;
 mod queue_quick;
 mod queue_server;
+mod queue_settings;
 mod ring_allocations;
 mod ring_control;
 mod ring_discovery;

@@ -235,6 +235,119 @@ fn rounds_in_which_nobody_is_served_are_jumped_over_and_no_round_in_which_somebo
 }
 
 #[test]
+fn a_round_that_begins_just_when_nobody_was_served_for_long_is_not_jumped_over() {
+    // 65 visits after the last marker's, the pointer has come to round 34 and not yet to channel 1, which waits for that round.
+    for (dead, first) in [(false, None), (true, Some(100))] {
+        let mut r = receiver(ReceiverConfig::default());
+        r.handle_data(Time::ZERO, ChannelId(0), vec![0; 1000]);
+        assert!(r.poll_deliver().is_some());
+        hears(&mut r, marker(1, (34, 1000)));
+        hears(&mut r, marker(0, (1000, 1000)));
+        if dead {
+            r.handle_data(Time::ZERO, ChannelId(1), vec![0; 100]);
+            hears_plan(&mut r, &Plan { dead: 2, ..other(0, 9, (2, 1), 1001, &two_of_a_kilobyte().without(2)) });
+        }
+        let skips = r.stats().skips;
+        assert_eq!((r.poll_deliver().map(|packet| packet.len()), r.discipline().round()), (first, 34));
+        // Channel 1 in rounds 1 to 33, channel 0 in 2 to 34.
+        assert_eq!(r.stats().skips - skips, 66);
+    }
+}
+
+#[test]
+fn a_member_that_stays_keeps_the_round_that_it_waits_for() {
+    let mut r = receiver(ReceiverConfig::default());
+    hears_plan(&mut r, &other(0, 9, (2, 1), 3, &ChannelSet::of(&[1000, 1000, 1000], Bytes::new(1000)).unwrap()));
+    // On channel 1 all was lost up to round 10.
+    hears(&mut r, Marker { generation: 2, ..marker(1, (10, 1000)) });
+    hears_plan(&mut r, &other(2, 9, (2, 1), 3, &ChannelSet::of(&[1000, 1000, 1000], Bytes::new(1000)).unwrap()));
+    for (channel, packets) in [(0, 5), (1, 1), (2, 3)] {
+        (0..packets).for_each(|_| r.handle_data(Time::ZERO, ChannelId(channel), vec![channel; 1000]));
+    }
+    let order: Vec<u8> = std::iter::from_fn(|| r.poll_deliver()).map(|packet| packet[0]).collect();
+    assert_eq!((order, r.generation(), r.buffered(ChannelId(1)).0), (vec![0, 0, 0, 2, 0, 2, 0, 2], 2, 1));
+}
+
+#[test]
+fn what_comes_by_a_channel_that_joins_later_is_kept_while_earlier_changes_come_into_force() {
+    let mut r = receiver(ReceiverConfig::default());
+    let three = |first| ChannelSet::of(&[first, 1000, 1000], Bytes::new(1000)).unwrap();
+    let wider = ChannelSet::of(&[2000, 1000], Bytes::new(1000)).unwrap();
+    hears_plan(&mut r, &other(0, 9, (2, 1), 2, &wider));
+    hears_plan(&mut r, &other(2, 9, (3, 2), 4, &three(2000)));
+    hears_plan(&mut r, &other(2, 9, (4, 3), 6, &three(3000)));
+    (0..2).for_each(|channel| r.handle_data(Time::ZERO, ChannelId(channel), vec![channel; 1000]));
+    hears(&mut r, Marker { generation: 2, quantum: 2000, ..marker(0, (2, 2000)) });
+    while r.poll_reply().is_some() {}
+    assert_eq!((std::iter::from_fn(|| r.poll_deliver()).count(), r.generation()), (2, 2));
+    // Those that are members are told, on their own channels.
+    let told: Vec<_> = std::iter::from_fn(|| r.poll_reply()).map(|(channel, ack)| (channel.0, ack.applied)).collect();
+    assert_eq!(told, [(0, 2), (1, 2)]);
+    r.handle_data(Time::ZERO, ChannelId(2), vec![2; 1000]);
+    assert_eq!((r.stats().stale, r.buffered(ChannelId(2)).0), (0, 1));
+}
+
+#[test]
+fn two_that_have_died_one_after_the_other_are_both_waited_for_no_longer() {
+    let three = ChannelSet::of(&[1000, 1000, 1000], Bytes::new(1000)).unwrap();
+    let mut r: Receiver<Vec<u8>> = Receiver::new(ReceiverConfig::default());
+    (0..3).for_each(|channel| hears_plan(&mut r, &other(channel, 9, (1, 1), 1, &three)));
+    hears_plan(&mut r, &Plan { dead: 0b010, ..other(0, 9, (2, 1), 2, &three.without(0b010)) });
+    hears_plan(&mut r, &Plan { dead: 0b110, ..other(0, 9, (3, 2), 3, &three.without(0b110)) });
+    r.handle_data(Time::ZERO, ChannelId(0), vec![0; 1000]);
+    assert!(r.poll_deliver().is_some());
+    assert_eq!((r.poll_deliver(), r.discipline().round()), (None, 2));
+}
+
+#[test]
+fn what_an_epoch_leaves_waits_until_it_is_taken() {
+    let mut r = receiver(ReceiverConfig::default());
+    // Channel 0 is missing: what is here is in the best order known.
+    (0..3).for_each(|_| r.handle_data(Time::ZERO, ChannelId(1), vec![1; 500]));
+    assert_eq!((r.poll_deliver(), r.buffered_packets()), (None, 3));
+    hears_plan(&mut r, &other(0, 10, (1, 1), 1, &two_of_a_kilobyte()));
+    assert_eq!((r.buffered(ChannelId(1)).0, r.buffered_packets()), (0, 3));
+    assert_eq!((std::iter::from_fn(|| r.poll_deliver()).count(), r.buffered_packets()), (3, 0));
+}
+
+#[test]
+fn a_request_is_repeated_when_it_is_due_and_something_was_heard_since_and_given_up_when_its_own_epoch_is_heard() {
+    let at = |ms| Time::ZERO + Span::from_millis(ms);
+    let stray = Marker { epoch: 77, ..marker(0, (1, 1000)) };
+    let mut r = receiver(ReceiverConfig::default());
+    let hears_at = |r: &mut Receiver<Vec<u8>>, ms| r.handle_marker(at(ms), ChannelId(0), &stray);
+    let times_out = |r: &mut Receiver<Vec<u8>>, ms| {
+        r.handle_timeout(at(ms));
+        let asked = std::iter::from_fn(|| r.poll_reply()).filter(|(_, ack)| ack.reset).count() > 0;
+        (asked, r.poll_timeout())
+    };
+    assert_eq!((r.poll_timeout(), r.stats().unknown), (None, 0));
+    hears_at(&mut r, 0);
+    assert_eq!((asks(&mut r), r.poll_timeout()), (true, Some(at(30))));
+    // What is heard in between does not bring the next one sooner.
+    hears_at(&mut r, 10);
+    assert_eq!((asks(&mut r), r.poll_timeout()), (false, Some(at(30))));
+    assert_eq!(times_out(&mut r, 29), (false, Some(at(30))));
+    assert_eq!(times_out(&mut r, 30), (true, Some(at(90))));
+    // Nobody is there to be asked, until somebody is heard.
+    assert_eq!(times_out(&mut r, 90), (false, None));
+    hears_at(&mut r, 500);
+    assert_eq!((asks(&mut r), r.poll_timeout()), (false, Some(at(500))));
+    assert_eq!(times_out(&mut r, 500), (true, Some(at(620))));
+    r.handle_marker(at(510), ChannelId(1), &marker(1, (1, 1000)));
+    assert_eq!((r.poll_timeout(), times_out(&mut r, 620)), (None, (false, None)));
+}
+
+#[test]
+fn only_a_channel_that_is_open_has_room_to_grant() {
+    let mut r: Receiver<Vec<u8>> = Receiver::new(ReceiverConfig::default());
+    assert_eq!(r.grant(ChannelId(1)), None);
+    hears_plan(&mut r, &plan(ChannelId(1)));
+    assert_eq!((r.grant(ChannelId(0)), r.grant(ChannelId(64))), (None, None));
+    assert_eq!(r.grant(ChannelId(1)), Some(Grant { epoch: 9, bytes: 4_000_000, packets: 8192 }));
+}
+
+#[test]
 fn while_a_change_is_announced_no_marker_proves_that_the_place_is_lost() {
     let mut r = receiver(ReceiverConfig::default());
     let wider = ChannelSet::of(&[2000, 1000], Bytes::new(1000)).unwrap();

@@ -263,3 +263,223 @@ fn what_a_packet_waits_for_is_told() {
     assert_eq!(s.next_channel(Bytes::new(9)), Ok(first));
     assert_eq!(s.next_channel(Bytes::new(101)), Err(Wait::Credit(first)));
 }
+
+/// Channels 0, 1, ... with quanta of 1000 bytes, of which `mask` says who takes part.
+fn members(mask: u64) -> ChannelSet {
+    ChannelSet::of(&[1000; 4], Bytes::new(1000)).unwrap().without(!mask)
+}
+
+/// One of the channels of `mask` that may send, and has sent so much that it is not idle.
+fn busy(mask: u64) -> Sender {
+    let mut s = Sender::new(config(), &members(mask), Time::ZERO, EPOCH).unwrap();
+    hears(&mut s, 0, ack(mask));
+    says(&mut s, Time::ZERO);
+    s.on_sent(Time::ZERO, Bytes::new(100));
+    events(&mut s);
+    s
+}
+
+/// The channels on which the timer sends markers when they are due next.
+fn marked(s: &mut Sender) -> Vec<u8> {
+    loop {
+        let due = s.poll_timeout().unwrap();
+        s.handle_timeout(due);
+        let said = std::iter::from_fn(|| s.poll_control(due));
+        let marked = said.filter(|(_, control)| matches!(control, Control::Marker(_))).map(|(channel, _)| channel.0);
+        let marked: Vec<u8> = marked.collect();
+        if !marked.is_empty() || due > at(60_000) {
+            return marked;
+        }
+    }
+}
+
+/// Runs by the timer alone for so many seconds.
+fn seconds(s: &mut Sender, seconds: u64) {
+    let (now, until) = (s.poll_timeout().unwrap(), s.poll_timeout().unwrap() + Span::from_secs(seconds));
+    says(s, now);
+    while s.poll_timeout().unwrap() <= until {
+        timer(s, 1);
+    }
+}
+
+/// Sends full packets until the next round has begun.
+fn next_round(s: &mut Sender) {
+    let round = s.discipline().round();
+    while s.discipline().round() == round {
+        says(s, Time::ZERO);
+        s.next_channel(Bytes::new(1000)).unwrap();
+        s.on_sent(Time::ZERO, Bytes::new(1000));
+    }
+}
+
+#[test]
+fn a_sender_is_settled_when_the_peer_has_seen_the_plan_and_not_before() {
+    let mut s = sender(config());
+    assert!(!s.is_settled());
+    hears(&mut s, 0, ack(0b01));
+    assert!(!s.is_settled());
+    hears(&mut s, 0, ack(0b11));
+    assert!(s.is_settled());
+}
+
+#[test]
+fn all_64_channels_may_wait_for_a_plan() {
+    let set = ChannelSet::of(&[1000; 64], Bytes::new(1000)).unwrap();
+    let mut s = Sender::new(config(), &set, Time::ZERO, EPOCH).unwrap();
+    assert_eq!(says(&mut s, Time::ZERO).0.len(), 64);
+}
+
+#[test]
+fn a_change_before_the_first_is_established_is_another_epoch_and_none_if_it_changes_nothing() {
+    let mut s = sender(config());
+    says(&mut s, Time::ZERO);
+    s.set_channels(Time::ZERO, &quanta([1000, 1000])).unwrap();
+    assert_eq!((s.epoch(), says(&mut s, Time::ZERO)), (EPOCH, (vec![], 0)));
+    s.set_channels(Time::ZERO, &quanta([2000, 1000])).unwrap();
+    let (plans, _) = says(&mut s, Time::ZERO);
+    let told: Vec<_> = plans.iter().map(|plan| (plan.epoch, plan.generation, plan.set.quantum(ChannelId(0)))).collect();
+    assert_eq!((s.epoch(), told), (EPOCH + 1, vec![(EPOCH + 1, 1, 2000); 2]));
+    assert_eq!(events(&mut s).last(), Some(&Event::Epoch(EPOCH + 1, EpochCause::Set)));
+}
+
+#[test]
+fn a_change_that_is_wanted_twice_is_announced_once_and_one_that_is_taken_back_is_dropped() {
+    let mut s = busy(0b11);
+    let announced = |s: &mut Sender, set: &ChannelSet| -> Vec<u16> {
+        s.set_channels(Time::ZERO, set).unwrap();
+        says(s, Time::ZERO).0.iter().map(|plan| plan.generation).collect()
+    };
+    assert_eq!(announced(&mut s, &members(0b11)), [0; 0]);
+    assert_eq!(announced(&mut s, &quanta([2000, 1000])), [2, 2]);
+    assert_eq!(announced(&mut s, &quanta([2000, 1000])), [0; 0]);
+    // Another one takes its place.
+    assert_eq!(announced(&mut s, &quanta([3000, 1000])), [3, 3]);
+    assert_eq!(announced(&mut s, &members(0b11)), [0; 0]);
+    assert!(s.is_settled());
+    (0..10).for_each(|_| next_round(&mut s));
+    assert_eq!((s.stats().changes, s.stats().postponed, s.generation()), (0, 0, 1));
+}
+
+#[test]
+fn a_change_without_a_new_member_waits_for_its_answer_and_one_with_a_silent_member_is_given_up() {
+    let mut s = busy(0b011);
+    s.set_channels(Time::ZERO, &quanta([2000, 1000])).unwrap();
+    seconds(&mut s, 3);
+    assert_eq!((events(&mut s), s.is_settled()), (vec![], false));
+    hears(&mut s, 3000, Ack { generation: 2, ..ack(0b01) });
+    (0..5).for_each(|_| next_round(&mut s));
+    assert_eq!(s.channels().quantum(ChannelId(0)), 2000);
+    // Nobody answers on channel 2.
+    for (answer, expected) in [(0b011, vec![Event::LeftOut(0b100)]), (0b111, vec![])] {
+        let mut s = busy(0b011);
+        s.set_channels(Time::ZERO, &members(0b111)).unwrap();
+        hears(&mut s, 0, Ack { generation: 2, ..ack(answer) });
+        seconds(&mut s, 3);
+        assert_eq!((events(&mut s), s.is_settled()), (expected.clone(), !expected.is_empty()));
+    }
+}
+
+#[test]
+fn an_answer_that_has_seen_nothing_accepts_no_change_and_one_that_has_makes_it_at_its_round() {
+    for (seen, generation) in [(0, 1), (0b10, 2)] {
+        let mut s = busy(0b11);
+        s.set_channels(Time::ZERO, &quanta([2000, 1000])).unwrap();
+        says(&mut s, Time::ZERO);
+        hears(&mut s, 1, Ack { generation: 2, ..ack(seen) });
+        assert_eq!((s.discipline().round(), s.generation()), (1, 1), "a busy sender skips no round");
+        (0..4).for_each(|_| next_round(&mut s));
+        assert_eq!((s.discipline().round(), s.generation()), (5, generation), "{seen}");
+    }
+}
+
+#[test]
+fn what_was_seen_is_announced_no_more_until_it_is_in_force_and_the_peer_has_not_come_to_it() {
+    let mut s = busy(0b11);
+    s.set_channels(Time::ZERO, &quanta([2000, 1000])).unwrap();
+    assert_eq!(says(&mut s, Time::ZERO).0.len(), 2);
+    // An old answer brings no plan before its time.
+    hears(&mut s, 1, ack(0b11));
+    assert_eq!(says(&mut s, at(1)).0.len(), 0);
+    hears(&mut s, 1, Ack { generation: 2, ..ack(0b01) });
+    let plans = s.stats().plans;
+    seconds(&mut s, 3);
+    assert_eq!(s.stats().plans, plans);
+    (0..4).for_each(|_| next_round(&mut s));
+    seconds(&mut s, 3);
+    assert!(s.stats().plans > plans + 2);
+    hears(&mut s, 9000, Ack { generation: 2, applied: 2, ..ack(0b01) });
+    let plans = s.stats().plans;
+    seconds(&mut s, 3);
+    assert_eq!((s.stats().plans, s.is_settled()), (plans, true));
+}
+
+#[test]
+fn the_death_of_a_channel_that_takes_no_part_changes_nothing() {
+    let dies = |s: &mut Sender| {
+        s.remove_dead(Time::ZERO, ChannelId(5));
+        (says(s, Time::ZERO).0.len(), s.epoch())
+    };
+    let mut s = sender(config());
+    says(&mut s, Time::ZERO);
+    assert_eq!(dies(&mut s), (0, EPOCH));
+    let mut s = busy(0b1111);
+    assert_eq!(dies(&mut s), (0, EPOCH));
+    // Nor after a change, nor after the death of another.
+    s.set_channels(Time::ZERO, &members(0b0111)).unwrap();
+    says(&mut s, Time::ZERO);
+    hears(&mut s, 0, Ack { generation: 2, ..ack(0b1111) });
+    (0..4).for_each(|_| next_round(&mut s));
+    assert_eq!((s.generation(), dies(&mut s)), (2, (0, EPOCH)));
+    s.remove_dead(Time::ZERO, ChannelId(0));
+    says(&mut s, Time::ZERO);
+    assert_eq!(dies(&mut s), (0, EPOCH));
+}
+
+#[test]
+fn no_marker_goes_by_a_dead_channel_and_those_of_the_others_are_not_forgotten() {
+    let mut s = busy(0b111);
+    s.handle_timeout(s.poll_timeout().unwrap());
+    s.remove_dead(at(20), ChannelId(1));
+    let (plans, markers) = says(&mut s, at(20));
+    assert_eq!((plans[0].generation, plans[0].dead, plans[0].start, markers), (2, 0b010, 2, 2));
+    // Its round has not ended: it is still a member. Nor does an answer that was on its way open it again.
+    hears(&mut s, 21, ack(0b111));
+    s.on_sent(at(21), Bytes::new(10));
+    assert_eq!((s.channels().mask(), marked(&mut s)), (0b111, vec![0, 2]));
+    next_round(&mut s);
+    assert_eq!((s.channels().mask(), marked(&mut s)), (0b101, vec![0, 2]));
+}
+
+#[test]
+fn a_member_that_has_left_gets_markers_until_the_peer_has_come_to_the_change_or_it_dies() {
+    let mut s = busy(0b1111);
+    s.set_channels(Time::ZERO, &members(0b0011)).unwrap();
+    says(&mut s, Time::ZERO);
+    hears(&mut s, 0, Ack { generation: 2, ..ack(0b1111) });
+    (0..4).for_each(|_| next_round(&mut s));
+    assert_eq!((s.channels().mask(), marked(&mut s)), (0b0011, vec![0, 1, 2, 3]));
+    s.remove_dead(Time::ZERO, ChannelId(2));
+    assert_eq!(marked(&mut s), [0, 1, 3]);
+    next_round(&mut s);
+    assert_eq!((s.generation(), marked(&mut s)), (3, vec![0, 1, 3]));
+    hears(&mut s, 9000, Ack { generation: 3, applied: 3, ..ack(0b0011) });
+    assert_eq!(marked(&mut s), [0, 1]);
+}
+
+#[test]
+fn a_channel_that_dies_before_it_has_joined_is_done_without() {
+    let mut s = busy(0b0011);
+    s.set_channels(Time::ZERO, &members(0b1111)).unwrap();
+    says(&mut s, Time::ZERO);
+    s.remove_dead(Time::ZERO, ChannelId(3));
+    let (plans, _) = says(&mut s, Time::ZERO);
+    assert_eq!((plans.len(), plans[0].generation, plans[0].set.mask(), plans[0].dead), (3, 3, 0b0111, 0));
+    s.remove_dead(Time::ZERO, ChannelId(2));
+    assert_eq!((says(&mut s, Time::ZERO), s.is_settled()), ((vec![], 0), true));
+    // If it was all that there was to be, what is goes on.
+    let mut s = busy(0b0011);
+    s.set_channels(Time::ZERO, &members(0b0100)).unwrap();
+    says(&mut s, Time::ZERO);
+    s.remove_dead(Time::ZERO, ChannelId(2));
+    assert_eq!((says(&mut s, Time::ZERO), s.channels().mask(), s.epoch()), ((vec![], 0), 0b0011, EPOCH));
+}

@@ -303,3 +303,128 @@ fn what_is_held_is_bounded_in_bytes_and_flows() {
     let count = (0..2000).filter(|flow| held(flush.place(Time::ZERO, *flow, b, 1, 0))).count();
     assert_eq!(count, MOVES);
 }
+
+/// A packet of `flow` that goes into the queue of `link`, and leaves it if `leaves`.
+fn queued(flush: &mut Flush<u32>, flow: u16, link: ChannelId, leaves: bool) {
+    assert_eq!(flush.place(Time::ZERO, flow, link, 100, 0), Place::Queue(link, 0));
+    flush.on_queued(flow, link);
+    flush.on_left(link, u64::from(leaves));
+}
+
+fn three(wait: Span, limit: usize) -> (Flush<u32>, [ChannelId; 3]) {
+    let mut flush = Flush::new(Config { wait }, limit, 0);
+    flush.on_links(Time::ZERO, LinkSet::from_bits(7));
+    (flush, [0, 1, 2].map(ChannelId))
+}
+
+const WAIT: Span = Span::from_millis(50);
+
+#[test]
+fn what_moved_and_what_stayed_is_counted_and_a_flow_that_is_wanted_back_did_neither() {
+    let (mut flush, [a, b, _]) = three(WAIT, 250);
+    (0..4).for_each(|flow| queued(&mut flush, flow, a, false));
+    let place = |flush: &mut Flush<u32>, ms, flow, link| flush.place(Time::from_millis(ms), flow, link, 100, 0);
+    assert_eq!([0, 1].map(|flow| place(&mut flush, 0, flow, b)), [Place::Held; 2]);
+    // Wanted back, and then without room: both are released where they were.
+    assert_eq!((place(&mut flush, 1, 0, a), flush.counters().stayed), (Place::Held, 0));
+    assert_eq!((place(&mut flush, 1, 2, b), place(&mut flush, 1, 1, b)), (Place::Held, Place::Held));
+    assert_eq!((flush.counters().stayed, flush.counters().moved, flush.bytes()), (1, 0, 100));
+    assert_eq!(place(&mut flush, 1, 3, b), Place::Held);
+    flush.handle_timeout(Time::from_millis(51));
+    assert_eq!((flush.counters().stayed, flush.counters().moved), (3, 0));
+    // From a link that is down flows move when the wait is over, held or not.
+    let (mut flush, [a, b, _]) = three(WAIT, 250);
+    (0..3).for_each(|flow| queued(&mut flush, flow, a, false));
+    flush.on_links(Time::ZERO, LinkSet::only(b));
+    assert_eq!([0, 1].map(|flow| place(&mut flush, 0, flow, b)), [Place::Held; 2]);
+    flush.handle_timeout(Time::from_millis(50));
+    assert_eq!((flush.counters().moved, flush.counters().stayed), (2, 0));
+    assert_eq!((place(&mut flush, 50, 2, b), flush.counters().moved), (Place::Queue(b, 0), 3));
+}
+
+#[test]
+fn without_a_wait_nothing_is_held() {
+    let (mut flush, [a, b, _]) = three(Span::ZERO, 1000);
+    queued(&mut flush, 1, a, false);
+    assert_eq!(flush.place(Time::ZERO, 1, b, 100, 0), Place::Queue(a, 0));
+}
+
+#[test]
+fn only_the_flows_of_a_link_that_went_down_are_placed_again() {
+    let (mut flush, [a, b, c]) = three(WAIT, 1000);
+    queued(&mut flush, 1, a, false);
+    queued(&mut flush, 2, b, false);
+    assert_eq!([1, 2].map(|flow| flush.place(Time::ZERO, flow, c, 100, flow.into())), [Place::Held; 2]);
+    flush.on_links(Time::ZERO, LinkSet::from_bits(0b110));
+    assert_eq!((flush.poll_again(), flush.poll_again()), (Some(1), None));
+}
+
+#[test]
+fn a_marker_goes_when_something_has_left_that_is_not_confirmed_and_ever_more_seldom_while_nobody_answers() {
+    let (mut flush, [a, ..]) = three(WAIT, 1000);
+    let (only, at) = (LinkSet::only(a), Time::from_millis);
+    queued(&mut flush, 1, a, false);
+    assert_eq!(flush.poll_timeout(only), None, "it has not left yet");
+    flush.on_left(a, 1);
+    assert_eq!((flush.poll_timeout(only), flush.poll_timeout(LinkSet::EMPTY)), (Some(at(10)), None));
+    for (now, next) in [(10, 60), (60, 160), (160, 360), (360, 760), (760, 1560), (1560, 2560), (2560, 3560)] {
+        assert!(flush.due(Time::from_nanos(now * MS - 1)).is_empty() && flush.due(at(now)) == only);
+        flush.mark(at(now), a);
+        assert_eq!(flush.poll_timeout(only), Some(at(next)));
+    }
+    assert_eq!(flush.counters().markers, 7);
+}
+
+#[test]
+fn how_long_answers_take_is_averaged_over_eight_and_says_when_the_next_marker_goes() {
+    let (mut flush, [a, ..]) = three(WAIT, 1000);
+    let (only, at) = (LinkSet::only(a), Time::from_millis);
+    queued(&mut flush, 1, a, true);
+    let token = flush.mark(at(10), a).unwrap();
+    flush.on_answer(at(40), token);
+    assert_eq!(flush.poll_timeout(only), None, "all is confirmed");
+    queued(&mut flush, 1, a, true);
+    assert_eq!(flush.poll_timeout(only), Some(at(40)), "30 ms behind the one before");
+    let token = flush.mark(at(100), a).unwrap();
+    assert_eq!(flush.poll_timeout(only), Some(at(180)), "an answer has twice 30 ms, and 20");
+    flush.on_answer(at(122), token);
+    queued(&mut flush, 1, a, true);
+    assert_eq!(flush.poll_timeout(only), Some(at(129)), "7/8 of 30 ms and 1/8 of 22");
+}
+
+#[test]
+fn an_answer_may_be_late_and_a_marker_behind_the_packet_is_not_asked_for_twice() {
+    let (mut flush, [a, b, _]) = three(WAIT, 10_000);
+    let at = Time::from_millis;
+    queued(&mut flush, 1, a, true);
+    let first = flush.mark(at(1), a).unwrap();
+    assert_eq!(flush.place(at(2), 1, b, 100, 0), Place::Held);
+    assert!(flush.due(at(2)).is_empty(), "it is under way");
+    queued(&mut flush, 2, a, true);
+    queued(&mut flush, 3, a, false);
+    assert_eq!([2, 3].map(|flow| flush.place(at(2), flow, b, 100, 0)), [Place::Held; 2]);
+    assert_eq!(flush.due(at(2)), LinkSet::only(a), "behind the second");
+    flush.mark(at(2), a);
+    assert!(flush.due(at(2)).is_empty(), "the third has not left yet");
+    flush.on_left(a, 1);
+    assert_eq!(flush.due(at(2)), LinkSet::only(a));
+    flush.mark(at(3), a);
+    assert!(flush.on_answer(at(3), first), "the first of three");
+    assert_eq!(flush.poll_release(), Some((b, 1, 0)));
+    assert_eq!(flush.poll_release(), None);
+}
+
+#[test]
+fn at_most_eight_markers_are_under_way_before_their_time() {
+    let (mut flush, [a, b, _]) = three(WAIT, 10_000);
+    let mut marked = 0;
+    for flow in 0..20 {
+        queued(&mut flush, flow, a, true);
+        assert_eq!(flush.place(Time::ZERO, flow, b, 100, 0), Place::Held);
+        if !flush.due(Time::ZERO).is_empty() {
+            flush.mark(Time::ZERO, a);
+            marked += 1;
+        }
+    }
+    assert_eq!(marked, UNDER_WAY);
+}

@@ -222,3 +222,102 @@ impl<'a> Walk<'a> {
         Some(Next::EtherType(kind))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    /// An IPv4 header and what it carries; the exclusive or of its addresses is `differ`.
+    fn v4(protocol: u8, differ: u8, payload: &[u8]) -> Vec<u8> {
+        let mut packet = Vec::from([0x45, 0, 0, 0, 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 1 ^ differ]);
+        packet.extend_from_slice(payload);
+        packet
+    }
+
+    fn v6(next: u8, differ: u8, payload: &[u8]) -> Vec<u8> {
+        let mut packet = Vec::from([0; 40]);
+        (packet[6], packet[39]) = (next, differ);
+        packet.extend_from_slice(payload);
+        packet
+    }
+
+    /// The last byte in which the addresses differ and the ports; `None` where the walk ends badly.
+    fn found(protocol: u16, bytes: &[u8]) -> Option<(u32, u32)> {
+        keys(bytes, Outer { protocol, network: 0 }).map(|keys| (keys.addresses >> 24, keys.ports))
+    }
+
+    const PORTS: [u8; 4] = [0, 100, 0, 200];
+    /// Of the packet in the tunnel, of the one around it, and none.
+    const INNER: Option<(u32, u32)> = Some((3, 0xc800_6400));
+    const OUTER: Option<(u32, u32)> = Some((7, 0));
+
+    // RFC 2784 and 2890, and RFC 2637 (version 1).
+    #[test]
+    fn in_gre_the_packet_lies_behind_the_fields_that_the_flags_name() {
+        let (four, six) = (v4(17, 3, &PORTS), v6(17, 3, &PORTS));
+        let ppp = |protocol: u8| [0xff, 3, 0, protocol];
+        let field = [9; 4];
+        for (flags, version, kind, fields, inner, expected) in [
+            (0x00, 0, IPV4, [].to_vec(), &four, INNER),
+            (0x80, 0, IPV4, field.to_vec(), &four, INNER),
+            (0x20, 0, IPV6, field.to_vec(), &six, INNER),
+            (0x10, 0, IPV4, field.to_vec(), &four, INNER),
+            (0xb0, 0, IPV4, field.repeat(3), &four, INNER),
+            (0x20, 1, PPP, [field, ppp(0x21)].concat(), &four, INNER),
+            (0x20, 1, PPP, [field, ppp(0x57)].concat(), &six, INNER),
+            (0x30, 1, PPP, [field, field, ppp(0x21)].concat(), &four, INNER),
+            (0x20, 0x81, PPP, [field, field, ppp(0x21)].concat(), &four, INNER),
+            (0x30, 0x81, PPP, [field, field, field, ppp(0x21)].concat(), &four, INNER),
+            // Another protocol of PPP.
+            (0x20, 1, PPP, [field, ppp(0x23)].concat(), &four, None),
+            // Nothing is looked at: routing, another version, and version 1 without a key or PPP.
+            (0x40, 0, IPV4, [].to_vec(), &four, OUTER),
+            (0x00, 2, IPV4, [].to_vec(), &four, OUTER),
+            (0x00, 1, PPP, ppp(0x21).to_vec(), &four, OUTER),
+            (0x20, 1, IPV4, [field, ppp(0x21)].concat(), &four, OUTER),
+        ] {
+            let [high, low] = kind.to_be_bytes();
+            let gre = [&[flags, version, high, low], fields.as_slice(), inner].concat();
+            assert_eq!(found(IPV4, &v4(47, 7, &gre)), expected, "{flags:02x} {version:02x} {kind:04x}");
+        }
+    }
+
+    #[test]
+    fn fcoe_is_one_frame_and_none_in_gre() {
+        let frame = [[0; 12].as_slice(), &FCOE.to_be_bytes(), &[0; 38]].concat();
+        let gre = [[0, 0].as_slice(), &BRIDGED_ETHERNET.to_be_bytes(), &frame].concat();
+        assert_eq!((found(FCOE, &frame[14..]), found(FCOE, &frame[15..])), (Some((0, 0)), None));
+        assert_eq!(found(IPV4, &v4(47, 7, &gre)), None);
+    }
+
+    #[test]
+    fn options_and_fragments_are_headers_of_ipv6_alone() {
+        let header = [17, 0, 0, 0, 0, 0, 0, 0].as_slice();
+        for protocol in [0, 43, 60] {
+            let payload = [header, &PORTS].concat();
+            assert_eq!(found(IPV6, &v6(protocol, 3, &payload)), INNER, "{protocol}");
+            assert_eq!(found(IPV4, &v4(protocol, 7, &payload)), OUTER, "{protocol}");
+        }
+        // A fragment's ports are not looked for, but its header has to be there.
+        assert_eq!(found(IPV6, &v6(44, 7, &[header, &PORTS].concat())), OUTER);
+        assert_eq!((found(IPV6, &v6(44, 7, &header[..7])), found(IPV4, &v4(44, 7, &header[..7]))), (None, OUTER));
+    }
+
+    #[test]
+    fn fifteen_tags_are_passed_and_no_more() {
+        for (tags, expected) in [(15, INNER), (16, Some((0, 0)))] {
+            let mut packet = Vec::new();
+            (1..tags).for_each(|_| packet.extend([0, 5, 0x81, 0]));
+            packet.extend([0, 5, 8, 0]);
+            packet.extend(v4(17, 3, &PORTS));
+            assert_eq!(found(0x8100, &packet), expected, "{tags}");
+        }
+    }
+
+    #[test]
+    fn of_an_echo_type_code_and_identifier_count_each_in_its_place() {
+        let keys = keys(&v4(1, 3, &[8, 5, 0, 0, 0x12, 0x34, 0, 0]), Outer { protocol: IPV4, network: 0 });
+        assert_eq!(keys.map(|keys| keys.transport()), Some(0x1234_0508));
+    }
+}

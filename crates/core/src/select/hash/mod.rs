@@ -209,6 +209,11 @@ mod tests {
         let bytes = ethernet(IPV4, &packet);
         let frame = Frame { bytes: &bytes, len: bytes.len(), layer: Layer::Ethernet };
         assert_eq!(ports_and_addresses(&frame), (8080 ^ 80) ^ 3);
+        // 10.0.0.65: a bit that the ports have as well.
+        let mut bytes = bytes.clone();
+        bytes[33] = 65;
+        let frame = Frame { bytes: &bytes, len: bytes.len(), layer: Layer::Ethernet };
+        assert_eq!(ports_and_addresses(&frame), (8080 ^ 80) ^ 64);
     }
 
     #[test]
@@ -359,5 +364,17 @@ mod tests {
             }
             let _ = ports_and_addresses(&Frame { bytes, len: frame.len(), layer });
         }
+    }
+    #[test]
+    fn behind_more_tags_than_are_passed_or_cut_short_it_looks_behind_the_ethernet_header() {
+        let network = |bytes: &[u8]| outer(&Frame { bytes, len: bytes.len(), layer: Layer::Ethernet }).network;
+        let tagged = |tags: usize| {
+            let mut bytes = [2; 12].to_vec();
+            (0..tags).for_each(|_| bytes.extend([0x81, 0, 0, 5]));
+            bytes.extend([8, 0, 0x45, 0]);
+            bytes
+        };
+        assert_eq!((network(&tagged(0)), network(&tagged(1)), network(&tagged(7))), (14, 18, 42));
+        assert_eq!((network(&tagged(8)), network(&tagged(3)[..22])), (14, 14));
     }
 }

@@ -57,6 +57,8 @@ fn each_error_names_what_was_wrong_and_what_would_be_right() {
         ("brr:flush_wait=5ms", Some("flush_wait"), "write flush=on as well"),
         ("brr:flush=off,flush_wait=5ms", Some("flush_wait"), "write flush=on as well"),
         ("broadcast:flush=on", Some("flush"), "leave flush out"),
+        ("traffic_meter:flush=on", Some("flush"), "leave flush out"),
+        ("brr:flows=67108865", Some("flows"), "67108864"),
         ("balance-xor:layer5", Some("xmit_hash_policy"), "vlan+srcmac"),
         ("balance-rr:65536", Some("packets_per_slave"), "from 0 to 65535"),
         ("balance-rr:-1", Some("packets_per_slave"), "from 0 to 65535"),
@@ -196,4 +198,14 @@ fn any_text_is_settings_or_an_error() {
             assert_eq!(parse(&settings.to_string()), Ok(settings), "{text}");
         }
     }
+}
+
+#[test]
+fn what_is_just_allowed_is_read() {
+    for text in ["brr:flows=67108864", "brr:2s,expiry=2s", "brr:flows=16"] {
+        assert!(parse(text).is_ok(), "{text}");
+    }
+    let mut settings = parse("brr").unwrap();
+    settings.take(Value::Text("least_queue".into()));
+    assert_eq!(settings.to_string(), "least_queue");
 }

@@ -59,7 +59,7 @@ impl Sender {
 
     /// Announces the difference between what is and what is wanted, one change at a time.
     pub(super) fn follow(&mut self, now: Time) {
-        if self.target.is_empty() || (self.pending.is_none() && self.target == self.set) {
+        if self.target.is_empty() {
             return;
         }
         if self.set.is_empty() || !self.established {
@@ -126,7 +126,6 @@ impl Sender {
     /// The pointer stands at the first channel of the round that the pending change was announced for.
     pub(super) fn decide(&mut self, now: Time) {
         let Some(p) = &self.pending else { return };
-        let concerned = self.set.mask() | p.plan.set.mask();
         if !p.accepted {
             // A generation number of its own: an answer to the earlier announcement must not count for this one.
             let lead = p.lead.saturating_mul(2).min(1 << 16);
@@ -137,7 +136,7 @@ impl Sender {
             self.base = self.generation;
             self.generation = p.plan.generation;
             self.leaving |= self.set.mask() & !p.plan.set.mask() & !self.dead;
-            self.open = (self.open | p.joining) & (p.plan.set.mask() | self.leaving);
+            self.open |= p.joining;
             self.set = p.plan.set;
             // The set is not empty: a plan never is.
             let _ = self.srr.adopt(&self.set);
@@ -146,7 +145,6 @@ impl Sender {
         }
         self.announce_at = self.announce_at.min(now + self.announce_span);
         self.markers_due(now);
-        self.due |= concerned & self.open;
     }
 
     // ---------------------------------------------------------------- epochs
@@ -261,7 +259,6 @@ impl Sender {
                 self.leaving = 0;
             }
         }
-        let newest = self.pending.as_ref().map_or(self.generation, |p| p.plan.generation);
         let mut accepted = false;
         if let Some(p) = self.pending.as_mut().filter(|p| p.plan.generation == ack.generation) {
             p.seen |= ack.seen;
@@ -271,8 +268,6 @@ impl Sender {
         if self.unannounced() == 0 {
             self.announce = 0;
             self.announce_at = Time::MAX;
-        } else if newer(newest, ack.generation) && self.announce_at == Time::MAX {
-            self.announce_now(now);
         }
         if self.pending.is_none() && self.peer_applied == self.generation {
             self.dead = 0;
