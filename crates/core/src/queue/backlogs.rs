@@ -262,4 +262,75 @@ mod tests {
         backlogs.on_changed(0, 1, 6, 3000);
         assert_eq!(backlogs.flow(0), Some(6));
     }
+
+    fn exact() -> Backlogs {
+        Backlogs::of(Index::Longest(Unit::Bytes)).0.expect("the longest is found by groups")
+    }
+
+    #[test]
+    fn of_two_equal_lengths_the_first_that_was_seen_stays_the_guess() {
+        let mut backlogs = Backlogs::of(Index::Suspect(Unit::Bytes)).0.expect("a guess is by groups");
+        for queue in [5, 6] {
+            backlogs.on_changed(0, 1, queue, 1500);
+        }
+        assert_eq!(backlogs.flow(0), Some(5));
+    }
+
+    #[test]
+    fn equal_lengths_go_by_number() {
+        for order in [[3, 2, 4], [2, 3, 4], [4, 3, 2]] {
+            let mut backlogs = exact();
+            for queue in order {
+                backlogs.on_changed(0, 1, queue, 1500);
+            }
+            assert_eq!(backlogs.flow(0), Some(2), "{order:?}");
+        }
+    }
+
+    #[test]
+    fn a_group_with_a_weight_that_falls_empty_is_none_any_more() {
+        let mut backlogs = exact();
+        backlogs.on_changed(0, 2, 7, 1500);
+        backlogs.on_changed(1, 1, 8, 100);
+        assert_eq!(backlogs.group(), Some(0));
+        backlogs.on_changed(0, 2, 7, 0);
+        assert_eq!(backlogs.group(), Some(1));
+        backlogs.on_changed(1, 1, 8, 0);
+        assert_eq!(backlogs.group(), None);
+    }
+
+    #[test]
+    fn who_has_its_share_and_no_more_is_not_above_it() {
+        // Weight and backlog of each group, and the one that is above.
+        for (groups, above) in [(&[(1, 1000), (1, 500), (1, 1500)][..], 2), (&[(4, 4000), (1, 2000)], 1)] {
+            let mut backlogs = exact();
+            for (group, (weight, backlog)) in (0..).zip(groups) {
+                backlogs.on_changed(group, *weight, group, *backlog);
+            }
+            for draw in 0..100 {
+                assert_eq!(backlogs.group_above(draw), Some(above), "{groups:?}, {draw}");
+            }
+        }
+    }
+
+    #[test]
+    fn of_few_that_are_above_among_many_each_is_drawn_as_often() {
+        let mut backlogs = exact();
+        for group in 0..100 {
+            let backlog = if group == 70 {
+                20
+            } else if group == 71 {
+                10
+            } else {
+                1
+            };
+            backlogs.on_changed(group, 1, group, backlog);
+        }
+        let of = |group: u32, backlogs: &mut Backlogs| {
+            (0..1000).filter(|draw| backlogs.group_above(*draw) == Some(group)).count()
+        };
+        let (one, other) = (of(70, &mut backlogs), of(71, &mut backlogs));
+        assert_eq!(one + other, 1000);
+        assert!((400..=600).contains(&one), "{one} {other}");
+    }
 }

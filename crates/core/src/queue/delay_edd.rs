@@ -112,3 +112,54 @@ impl Clock for Deadlines {
         self.now
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::Victim;
+    use crate::queue::{Discipline, Entry, Unit};
+    use crate::units::FlowNumber;
+
+    /// A packet of 1000 bytes is expected each 8 ms.
+    fn empty() -> DelayEdd<()> {
+        DelayEdd::new(Rate::from_mbit(1), Span::from_millis(20), Index::Longest(Unit::Packets))
+    }
+
+    fn put(queue: &mut DelayEdd<()>, ms: u64, flow: u32) {
+        queue.enqueue(Entry { packet: (), flow: FlowNumber(flow), size: 1000, since: Time::from_millis(ms) });
+    }
+
+    /// The number of the queue that a packet leaves.
+    fn number(queue: &mut DelayEdd<()>, ms: u64) -> Option<u32> {
+        queue.dequeue(Time::from_millis(ms)).map(|taken| taken.queue)
+    }
+
+    #[test]
+    fn a_flow_that_had_no_more_than_its_rate_is_forgotten_when_a_packet_goes_or_when_the_link_is_idle() {
+        // It is served up to 8 ms. Its queue is given to another once it is forgotten.
+        for (served, idle, of_another) in [(0, None, 1), (0, Some(7), 1), (0, Some(8), 0), (7, None, 1), (8, None, 0)] {
+            let mut queue = empty();
+            put(&mut queue, 0, 1);
+            assert_eq!(number(&mut queue, served), Some(0));
+            if let Some(idle) = idle {
+                assert_eq!(number(&mut queue, idle), None);
+            }
+            put(&mut queue, 8, 2);
+            assert_eq!(number(&mut queue, 8), Some(of_another), "{served} {idle:?}");
+        }
+    }
+
+    #[test]
+    fn it_is_forgotten_when_another_has_come_and_is_dropped() {
+        for (ms, of_flow_1) in [(7, 0), (8, 1)] {
+            let mut queue = empty();
+            put(&mut queue, 0, 1);
+            assert_eq!(number(&mut queue, 0), Some(0));
+            put(&mut queue, ms, 2);
+            assert!(queue.evict(Victim::Longest).is_some());
+            // Its own where it is remembered; else that of flow 2, which was given back last.
+            put(&mut queue, ms, 1);
+            assert_eq!(number(&mut queue, ms), Some(of_flow_1), "{ms}");
+        }
+    }
+}

@@ -321,4 +321,64 @@ mod tests {
         assert_eq!(dual.expire(Time::from_millis(6)).map(|entry| entry.since), Some(Time::from_millis(5)));
         assert_eq!((dual.active_flows(), dual.dequeue(Time::ZERO).is_none()), (0, true));
     }
+
+    #[test]
+    fn what_one_queue_saved_or_spent_while_the_other_was_empty_is_forgotten() {
+        for is_low in [true, false] {
+            let mut dual = dual(DualConfig::PLAIN);
+            for _ in 0..20 {
+                put(&mut dual, 0, Packet(is_low, 1500));
+            }
+            assert_eq!(order(&mut dual, 20), [is_low; 20]);
+            for packet in [Packet(true, 1500), Packet(false, 1500)].repeat(10) {
+                put(&mut dual, 0, packet);
+            }
+            assert_eq!(dual.peek().map(|entry| entry.packet.0), Some(true));
+            let went = order(&mut dual, 10);
+            assert_eq!(went.iter().position(|is_low| !is_low), Some(9), "after packets of one queue: {is_low}");
+        }
+    }
+
+    #[test]
+    fn the_oldest_packet_is_that_of_the_queue_whose_first_one_came_earlier_and_the_classic_one_of_two() {
+        for (classic, low, expected) in [(4, 3, true), (3, 4, false), (4, 4, false)] {
+            let mut dual = dual(DualConfig::PLAIN);
+            put(&mut dual, classic, Packet(false, 100));
+            put(&mut dual, low, Packet(true, 100));
+            assert_eq!(dual.find(Victim::Oldest).map(|entry| entry.packet.0), Some(expected), "{classic} {low}");
+        }
+    }
+
+    #[test]
+    fn a_packet_that_is_drawn_is_of_a_queue_as_often_as_that_has_packets() {
+        let mut dual = dual(DualConfig::PLAIN);
+        for is_low in [false, false, false, true] {
+            put(&mut dual, 0, Packet(is_low, 100));
+        }
+        // The last quarter of all draws.
+        let first = 3 << 62;
+        for (draw, is_low) in [(0, false), (first - 1, false), (first, true), (u64::MAX, true)] {
+            assert_eq!(dual.find(Victim::Any(draw)).map(|entry| entry.packet.0), Some(is_low), "{draw}");
+        }
+    }
+
+    #[test]
+    fn the_longer_queue_pays_by_packets_or_by_bytes_and_the_classic_one_of_two() {
+        for (unit, sizes, expected) in [
+            (Unit::Packets, [&[100, 100][..], &[1500]], false),
+            (Unit::Packets, [&[1500], &[100, 100]], true),
+            (Unit::Packets, [&[100], &[1500]], false),
+            (Unit::Bytes, [&[100, 100], &[1500]], true),
+            (Unit::Bytes, [&[1500], &[100, 100]], false),
+            (Unit::Bytes, [&[200], &[100, 100]], false),
+        ] {
+            let mut dual = Dual::new(DualConfig::PLAIN, Index::Longest(unit));
+            for (is_low, sizes) in [(false, sizes[0]), (true, sizes[1])] {
+                sizes.iter().for_each(|size| put(&mut dual, 0, Packet(is_low, *size)));
+            }
+            let payer = dual.find(Victim::Longest).map(|entry| entry.packet.0);
+            assert_eq!(payer, Some(expected), "{unit:?} {sizes:?}");
+            assert_eq!((dual.active_flows(), dual.by_flow()), (2, false));
+        }
+    }
 }

@@ -110,3 +110,56 @@ impl<P> Discipline<P> for Fifo<P> {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::FlowNumber;
+    use alloc::vec::Vec;
+
+    fn entry(packet: u32, size: u32) -> Entry<u32> {
+        Entry { packet, flow: FlowNumber(0), size, since: Time::from_millis(u64::from(packet)) }
+    }
+
+    fn order(fifo: &mut Fifo<u32>) -> Vec<u32> {
+        core::iter::from_fn(|| fifo.dequeue(Time::ZERO)).map(|taken| taken.entry.packet).collect()
+    }
+
+    #[test]
+    fn a_packet_goes_in_front_of_the_first_one_that_does_not_go_before_it() {
+        let mut fifo = Fifo::default();
+        for (packet, size) in [(3, 10), (1, 200), (2, 3000)] {
+            fifo.insert(entry(packet, size), |other| *other < packet);
+        }
+        assert_eq!((fifo.packets(), fifo.bytes()), (3, 3210));
+        assert_eq!(order(&mut fifo), [1, 2, 3]);
+        assert_eq!(fifo.bytes(), 0);
+    }
+
+    #[test]
+    fn bytes_are_of_what_waits_however_it_went() {
+        let mut fifo = Fifo::default();
+        for (packet, size) in [(1, 10), (2, 200), (3, 3000), (4, 40_000)] {
+            fifo.enqueue(entry(packet, size));
+        }
+        assert_eq!((fifo.bytes(), fifo.active_flows()), (43_210, 1));
+        assert_eq!(fifo.evict(Victim::Longest).map(|entry| entry.packet), Some(4));
+        assert_eq!(fifo.bytes(), 3210);
+        assert_eq!(fifo.expire(Time::from_millis(2)).map(|entry| entry.packet), Some(1));
+        assert_eq!(fifo.bytes(), 3200);
+        assert_eq!(fifo.dequeue(Time::ZERO).map(|taken| taken.behind), Some(3000));
+        assert_eq!(fifo.evict(Victim::Oldest).map(|entry| entry.packet), Some(3));
+        assert_eq!((fifo.bytes(), fifo.active_flows()), (0, 0));
+    }
+
+    #[test]
+    fn each_packet_may_be_drawn() {
+        let mut fifo = Fifo::default();
+        (0..3).for_each(|packet| fifo.enqueue(entry(packet, 100)));
+        let mut drawn = [0; 3];
+        for draw in 0..300 {
+            drawn[fifo.find(Victim::Any(draw)).expect("three wait").packet as usize] += 1;
+        }
+        assert!(drawn.iter().all(|count| (60..=140).contains(count)), "{drawn:?}");
+    }
+}

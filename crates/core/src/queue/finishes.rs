@@ -76,3 +76,41 @@ pub(super) fn find<'a, P, N: Copy, Q: Own>(
         _ => store.find(victim),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::{Discipline, Sfq};
+    use crate::units::{FlowNumber, Time};
+    use alloc::collections::BTreeSet;
+
+    #[test]
+    fn what_is_dropped_is_not_charged_for() {
+        let mut finishes = Finishes::default();
+        assert_eq!(finishes.last(3), None);
+        finishes.on_arrival(3, 500);
+        finishes.on_arrival(4, 400);
+        assert_eq!((finishes.last(3), finishes.largest()), (Some(500), Some(3)));
+        finishes.on_dropped(3, 200, false);
+        assert_eq!((finishes.last(3), finishes.largest()), (Some(300), Some(4)));
+        finishes.on_dropped(4, 400, true);
+        assert_eq!((finishes.last(4), finishes.largest()), (None, Some(3)));
+    }
+
+    #[test]
+    fn the_largest_finish_is_found_and_a_packet_is_drawn_all_the_same() {
+        let mut sfq = Sfq::new(Index::Finish);
+        for (packet, flow, size) in [(0, 1, 100), (1, 1, 100), (2, 2, 1500)] {
+            sfq.enqueue(Entry { packet, flow: FlowNumber(flow), size, since: Time::ZERO });
+        }
+        assert_eq!(sfq.find(Victim::LargestFinish).map(|entry| entry.packet), Some(2));
+        let (mut found, mut evicted) = (BTreeSet::new(), BTreeSet::new());
+        for draw in 0..100 {
+            let victim = Victim::Any(draw << 57);
+            found.extend(sfq.find(victim).map(|entry| entry.packet));
+            evicted.extend(sfq.clone().evict(victim).map(|entry| entry.packet));
+        }
+        assert_eq!((&found, found.len()), (&evicted, 3));
+        assert_eq!(sfq.evict(Victim::LargestFinish).map(|entry| entry.packet), Some(2));
+    }
+}

@@ -165,3 +165,87 @@ impl<P> Discipline<P> for FlowQueue<P> {
         self.active
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::Unit;
+    use alloc::collections::VecDeque;
+    use proptest::prelude::*;
+
+    fn entry(flow: u32, size: u32) -> Entry<()> {
+        Entry { packet: (), flow: FlowNumber(flow), size, since: Time::ZERO }
+    }
+
+    /// RFC 8290, 4.1 and 4.2, round by round.
+    #[derive(Default)]
+    struct Model {
+        flows: [(VecDeque<u32>, i64); 4],
+        new: VecDeque<usize>,
+        old: VecDeque<usize>,
+    }
+
+    impl Model {
+        fn enqueue(&mut self, flow: usize, size: u32, quantum: i64) {
+            self.flows[flow].0.push_back(size);
+            if !self.new.contains(&flow) && !self.old.contains(&flow) {
+                self.flows[flow].1 = quantum;
+                self.new.push_back(flow);
+            }
+        }
+
+        fn dequeue(&mut self, quantum: impl Fn(usize) -> i64) -> Option<(u32, u32)> {
+            loop {
+                let is_new = !self.new.is_empty();
+                let list = if is_new { &mut self.new } else { &mut self.old };
+                let flow = list.pop_front()?;
+                let (sizes, credits) = &mut self.flows[flow];
+                if *credits <= 0 {
+                    *credits += quantum(flow);
+                } else if let Some(size) = sizes.pop_front() {
+                    *credits -= i64::from(size);
+                    list.push_front(flow);
+                    return Some((flow as u32, size));
+                } else if !is_new {
+                    continue;
+                }
+                self.old.push_back(flow);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn rounds_that_are_counted_end_as_rounds_that_are_walked(
+            quantum in 1i64..400,
+            steps in proptest::collection::vec(proptest::option::weighted(0.6, (0u32..4, 1u32..1500)), 1..200),
+        ) {
+            let mut queue = FlowQueue::new(Bytes::new(quantum as u64), Index::None);
+            let mut model = Model::default();
+            (0..4).for_each(|flow| queue.set_weight(FlowNumber(flow), flow + 1));
+            let quantum = |flow: usize| quantum * (flow as i64 + 1);
+            let rest = core::iter::repeat_n(None, 200);
+            for step in steps.into_iter().chain(rest) {
+                if let Some((flow, size)) = step {
+                    queue.enqueue(entry(flow, size));
+                    model.enqueue(flow as usize, size, quantum(flow as usize));
+                } else {
+                    let taken = queue.dequeue(Time::ZERO).map(|taken| (taken.entry.flow.0, taken.entry.size));
+                    prop_assert_eq!(taken, model.dequeue(quantum));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_flow_whose_last_packet_is_dropped_is_counted_no_more() {
+        let mut queue = FlowQueue::new(Bytes::new(1500), Index::Longest(Unit::Packets));
+        [1, 1, 2].iter().for_each(|flow| queue.enqueue(entry(*flow, 100)));
+        let evicted = |queue: &mut FlowQueue<()>| queue.evict(Victim::Longest).map(|entry| entry.flow.0);
+        assert_eq!((evicted(&mut queue), queue.active_flows()), (Some(1), 2));
+        assert!(evicted(&mut queue).is_some());
+        assert_eq!(queue.active_flows(), 1);
+        assert!(evicted(&mut queue).is_some());
+        assert_eq!(queue.active_flows(), 0);
+    }
+}

@@ -125,3 +125,23 @@ impl Lengths {
         .map(|(_, queue)| queue)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_that_counts_otherwise_is_found_by_what_it_counts_now_and_not_at_all_if_that_is_nothing() {
+        let mut lengths = Lengths::exact(Unit::Bytes);
+        lengths.on_changed(3, 0);
+        assert_eq!(lengths.longest(|_| 0), None);
+        lengths.on_grown(1, 500);
+        lengths.on_grown(2, 300);
+        let now = [0, 500, 900, 0];
+        lengths.on_changed(2, 900);
+        assert_eq!(lengths.longest(|queue| now[queue as usize]), Some(2));
+        lengths.on_changed(2, 0);
+        let now = [0, 500, 0, 0];
+        assert_eq!(lengths.longest(|queue| now[queue as usize]), Some(1));
+    }
+}

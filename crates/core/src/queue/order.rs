@@ -220,4 +220,53 @@ mod tests {
             assert_eq!(went, came, "{buffer}");
         }
     }
+
+    /// Packets (flow, size), the n-th of which came after n milliseconds.
+    fn ordered(packets: &[(u32, u32)]) -> Ordered<usize> {
+        let mut ordered = Ordered::new(OrderMaker(|| Box::new(Shortest::default())));
+        packets.iter().enumerate().for_each(|(n, (flow, size))| put(&mut ordered, n, *flow, *size));
+        ordered
+    }
+
+    fn put(ordered: &mut Ordered<usize>, n: usize, flow: u32, size: u32) {
+        ordered.enqueue(Entry { packet: n, flow: FlowNumber(flow), size, since: Time::from_millis(n as u64) });
+    }
+
+    #[test]
+    fn a_packet_is_drawn_from_all_or_from_the_flows_that_have_their_share() {
+        let mut four = ordered(&[(1, 1000), (2, 100), (3, 2000), (4, 500)]);
+        for (draw, packet) in [(0, 0), (1 << 62, 1), (1 << 63, 2), (3 << 62, 3), (u64::MAX, 3)] {
+            assert_eq!(four.find(Victim::Any(draw)).map(|entry| entry.packet), Some(packet), "{draw}");
+        }
+        // A flow's share is 900 bytes.
+        for (draw, packet) in [(0, 0), ((1 << 63) - 1, 0), (1 << 63, 2), (u64::MAX, 2)] {
+            assert_eq!(four.find(Victim::AboveShare(draw)).map(|entry| entry.packet), Some(packet), "{draw}");
+        }
+        assert_eq!(four.evict(Victim::AboveShare(u64::MAX)).map(|entry| entry.packet), Some(2));
+    }
+
+    #[test]
+    fn the_oldest_packet_came_first_whatever_number_it_has() {
+        let mut two = ordered(&[(1, 100), (2, 200)]);
+        assert_eq!((two.peek().map(|entry| entry.packet), two.active_flows()), (Some(0), 2));
+        assert_eq!(two.dequeue(Time::ZERO).map(|taken| (taken.entry.packet, taken.behind)), Some((0, 0)));
+        // It takes the number that is free.
+        put(&mut two, 2, 2, 300);
+        assert_eq!(two.find(Victim::Oldest).map(|entry| entry.packet), Some(1));
+        assert_eq!(two.find(Victim::Longest).map(|entry| entry.packet), Some(2));
+        assert_eq!((two.peek().map(|entry| entry.packet), two.active_flows()), (Some(1), 1));
+        assert_eq!(two.dequeue(Time::ZERO).map(|taken| (taken.entry.packet, taken.behind)), Some((1, 300)));
+        assert_eq!((two.peek().map(|entry| entry.packet), two.active_flows()), (Some(2), 1));
+        assert!(two.dequeue(Time::ZERO).is_some());
+        assert_eq!((two.peek().is_none(), two.active_flows()), (true, 0));
+    }
+
+    #[test]
+    fn a_packet_is_too_old_that_came_before_the_instant_and_not_at_it() {
+        let mut two = ordered(&[(1, 200), (2, 100)]);
+        assert!(two.expire(Time::ZERO).is_none());
+        assert_eq!(two.expire(Time::from_millis(1)).map(|entry| entry.packet), Some(0));
+        assert!(two.expire(Time::from_millis(1)).is_none());
+        assert_eq!(two.expire(Time::from_millis(2)).map(|entry| entry.packet), Some(1));
+    }
 }

@@ -194,4 +194,12 @@ mod tests {
         assert_eq!((host_of_frame(&[1, 2], End::Source), host_of(&[0x45], End::Source), class_of(&[])), (0, 0, 0));
         assert_eq!((class_of(&[0x45]), class_of_frame(&arp)), (0, 0));
     }
+
+    #[test]
+    fn a_packet_of_which_nothing_is_known_is_of_no_host_and_no_class_and_not_scalable() {
+        let mut opaque = Opaque { packet: (), size: 100 };
+        assert_eq!([End::Source, End::Destination].map(|end| opaque.host(end)), [0, 0]);
+        assert_eq!((opaque.class(), opaque.is_scalable(), opaque.memory(), opaque.mark()), (0, false, 0, false));
+        assert!(![0x00, 0x50, 0x70, 0xf0].into_iter().any(|version| is_scalable(&[version, 0xff])));
+    }
 }

@@ -130,3 +130,27 @@ impl Round {
         self.active.iter(&places.links).enumerate().min_by_key(visits).map(|(_, slot)| slot)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_in_which_nobody_can_send_give_each_its_quanta() {
+        let (mut round, mut places) = (Round::EMPTY, Places::default());
+        assert_eq!(round.first(), None);
+        for slot in [0, 1] {
+            round.join(&mut places, slot);
+        }
+        let (cost, quantum) = (|slot| [100, 600][slot as usize], |slot| [1, 3][slot as usize]);
+        assert_eq!(round.select(&mut places, cost, quantum), Some((0, 100)));
+        // The visit that is under way is the hundredth of slot 0; slot 1 had 99.
+        assert_eq!((places.deficits[0], places.deficits[1]), (100, 297));
+        assert_eq!(round.first(), Some(0));
+        round.leave(&mut places, 0);
+        assert_eq!(round.first(), Some(1));
+        round.join(&mut places, 7);
+        round.leave(&mut places, 1);
+        assert_eq!(round.first(), Some(7));
+    }
+}

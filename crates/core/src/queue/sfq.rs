@@ -67,3 +67,20 @@ impl Clock for StartTime {
         self.virtual_time
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::{Discipline, Entry};
+    use crate::units::FlowNumber;
+
+    #[test]
+    fn a_flow_that_virtual_time_has_passed_gives_its_queue_to_another() {
+        let mut queue = Sfq::new(Index::None);
+        for flow in [1, 2] {
+            queue.enqueue(Entry { packet: (), flow: FlowNumber(flow), size: 100, since: Time::ZERO });
+            assert_eq!(queue.dequeue(Time::ZERO).map(|taken| (taken.key, taken.queue)), Some((flow, 0)));
+            assert!(queue.dequeue(Time::ZERO).is_none(), "the link is idle, and virtual time goes to the last finish");
+        }
+    }
+}

@@ -72,3 +72,18 @@ impl<P> Discipline<P> for Stochastic<P> {
         self.drr.active_flows()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // By the formula, in another language.
+    #[test]
+    fn a_key_and_a_flow_make_a_bucket() {
+        let key = [3, 0x9E37_79B9_7F4A_7C15];
+        let hash = Stochastic::<()> { key, ..Stochastic::new(1024, Bytes::new(1500), Index::None, 1) };
+        let flows = [0, 1, 2, 3, 77, 4_000_000_000, u32::MAX];
+        assert_eq!(flows.map(|flow| hash.bucket(FlowNumber(flow))), [921, 327, 328, 302, 652, 299, 229]);
+        assert!((0..10_000).all(|flow| hash.bucket(FlowNumber(flow)) < 1024));
+    }
+}

@@ -428,3 +428,86 @@ impl<P, N: Copy, Q: Own> Store<P, N, Q> {
         Some(Removed { entry, queue, key, behind, emptied })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::FlowNumber;
+
+    fn put(store: &mut Store<u32>, key: u32, packet: u32, size: u32) -> u32 {
+        let queue = store.open(key);
+        let since = Time::from_millis(u64::from(packet));
+        store.push(queue, Entry { packet, flow: FlowNumber(key), size, since }, ());
+        queue
+    }
+
+    fn above(store: &mut Store<u32>, draw: u64) -> Option<u32> {
+        store.find(Victim::AboveShare(draw)).map(|entry| entry.flow.0)
+    }
+
+    #[test]
+    fn the_room_of_all_follows_that_of_each() {
+        let mut store: Store<u32> = Store::new(Index::Longest(Unit::Bytes));
+        put(&mut store, 1, 0, 1000);
+        put(&mut store, 2, 1, 2000);
+        for room in [4, 1] {
+            store.set_room(1, room);
+        }
+        for draw in 0..100 {
+            assert_eq!(above(&mut store, draw), Some(2), "the share is 1500 bytes");
+        }
+    }
+
+    #[test]
+    fn of_few_that_are_above_their_share_among_many_each_is_drawn_as_often() {
+        for room in [1, MOST_ROOM] {
+            let mut store: Store<u32> = Store::new(Index::Longest(Unit::Packets));
+            for key in 0..100 {
+                store.set_room(key, room);
+                let packets = if key == 70 {
+                    20
+                } else if key == 71 {
+                    10
+                } else {
+                    1
+                };
+                for n in 0..packets {
+                    put(&mut store, key, n, 100);
+                }
+            }
+            let of =
+                |key: u32, store: &mut Store<u32>| (0..1000).filter(|draw| above(store, *draw) == Some(key)).count();
+            let (one, other) = (of(70, &mut store), of(71, &mut store));
+            assert_eq!(one + other, 1000);
+            assert!((400..=600).contains(&one), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn where_the_guessed_queue_is_empty_another_pays_and_nobody_where_nothing_waits() {
+        let mut store: Store<u32> = Store::new(Index::Suspect(Unit::Bytes));
+        assert!(store.evict(Victim::Any(1)).is_none());
+        let long = put(&mut store, 1, 0, 9000);
+        put(&mut store, 2, 1, 100);
+        assert!(store.pop(long).is_some());
+        assert_eq!(store.evict(Victim::Suspect).map(|removed| removed.entry.packet), Some(1));
+        assert!(store.evict(Victim::Suspect).is_none());
+    }
+
+    #[test]
+    fn a_packet_that_is_too_old_goes_from_the_head_of_its_queue_whatever_queues_are_closed() {
+        let mut store: Store<u32> = Store::new(Index::None);
+        let gone = put(&mut store, 1, 0, 100);
+        let empty = store.open(2);
+        let queue = put(&mut store, 3, 1, 100);
+        assert!(store.pop(gone).is_some());
+        // It lies where the first one lay.
+        put(&mut store, 3, 2, 100);
+        store.close(gone);
+        store.close(empty);
+        let late = |store: &mut Store<u32>| {
+            store.expire(Time::from_millis(3)).map(|removed| (removed.queue, removed.entry.packet))
+        };
+        assert_eq!([late(&mut store), late(&mut store), late(&mut store)], [Some((queue, 1)), Some((queue, 2)), None]);
+    }
+}

@@ -40,6 +40,7 @@ mod queue_levels;
 mod queue_quick;
 mod queue_server;
 mod queue_settings;
+mod queue_told;
 mod ring_allocations;
 mod ring_control;
 mod ring_discovery;

@@ -53,6 +53,28 @@ fn the_earliest_deadline_goes_first_and_who_sends_too_much_has_later_ones() {
     assert_eq!(gone.iter().map(|t| t / 1_000_000).collect::<Vec<_>>(), [2, 3, 1, 4, 5]);
 }
 
+#[test]
+fn a_delay_of_its_own_holds_for_a_flow_that_comes_later_and_for_one_that_is_there() {
+    // At this rate packets are expected at once, and deadlines differ by the delays alone. All others have 20 ms.
+    let fast = Rate::from_mbit(100_000);
+    let arrivals: Vec<Arrival> = [0, 1].map(|flow| arrival(0, flow, 1000)).to_vec();
+    for (delay, first) in [(15_000, 1), (25_000, 2)] {
+        assert_eq!(departures(&mut queue(fast, &[delay]), &arrivals)[0], first * 1_000_000, "{delay}");
+    }
+    // What is at the head keeps its deadline; the second packet of flow 0 has the new one.
+    for (delay, order) in [(15_000, [0, 0, 1]), (25_000, [0, 1, 0])] {
+        let mut queue = queue(fast, &[]);
+        let put = |queue: &mut Queue<Opaque<usize>>, flow: usize| {
+            let _ = queue.enqueue(Time::ZERO, FlowNumber(flow as u32), Opaque { packet: flow, size: 1000 });
+        };
+        put(&mut queue, 0);
+        queue.set_delay(FlowNumber(0), Span::from_micros(delay));
+        [1, 0].iter().for_each(|flow| put(&mut queue, *flow));
+        let went: Vec<usize> = std::iter::from_fn(|| queue.dequeue(Time::ZERO)).map(|e| e.packet.packet).collect();
+        assert_eq!(went, order, "{delay}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 

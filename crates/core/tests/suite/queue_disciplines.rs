@@ -92,6 +92,15 @@ fn round_robin_takes_one_packet_of_each_whatever_its_length() {
 }
 
 #[test]
+fn wrr_charges_the_mean_length_and_drr_each_packet_its_own() {
+    // The mean of flow 1 is 300 once both have come: both go in one turn.
+    let packets = [(1, 200), (1, 1000), (2, 500)];
+    let wrr = DisciplineConfig::Wrr { quantum: Bytes::new(1000) };
+    assert_eq!(order(wrr, &packets), packets);
+    assert_eq!(order(drr(1000), &packets), [(1, 200), (2, 500), (1, 1000)]);
+}
+
+#[test]
 fn sfq_serves_by_start_tags_and_a_newcomer_starts_at_the_virtual_time() {
     // Start tags: 200-byte packets of flow 1 at 0, 200, 400; flow 2's at 0 and 300.
     let packets = [(1, 200), (1, 200), (1, 200), (2, 300), (2, 300)];
