@@ -24,7 +24,7 @@
 //! | how many are used at once | the k of the least time, of those where the others add R_k and a quarter at most; as before, unless that gains a tenth |
 //!
 //! **What is not needed.** A sender that waits for round trips and not for the links gets less the longer they are: one with a small window, and BBR, whose window is twice what
-//! its rate fills in the *least* round trip. So where what is sent for three seconds does not grow and would fit the faster channels with a quarter to spare, and the
+//! its rate fills in the *least* round trip. So where what is sent for three seconds does not grow, next to nothing of it waits, and it would fit the faster channels with a quarter to spare, and the
 //! others make the way longer by [`LONGER`] and a quarter of the round trip, these are in reserve as well ([`Demand`]), until next to nothing is sent. That they are called is the same for both.
 //!
 //! What follows from it stands in `backlog.rs`. Cost: O(n) for n channels. Invariants: where a channel's rate or round trip is not

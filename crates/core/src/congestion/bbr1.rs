@@ -6,11 +6,11 @@
 //!
 //! | draft | here |
 //! |---|---|
-//! | `BBR.BtlBw`, the largest of `BtlBwFilterLen` = 10 rounds | `rates`, [`Bbr1::rate`] |
+//! | `BBR.BtlBw`, the largest of `BtlBwFilterLen` = 10 rounds | `rates`, `Bbr1::rate` |
 //! | `BBR.RTprop`, of `RTpropFilterLen` = 10 s; `rtprop_stamp` | `trip`; `trip_at` |
 //! | `BBR.full_bw`, `full_bw_count`, `filled_pipe` | `full` |
-//! | `BBR.cycle_index`, `cycle_stamp` | [`Phase::Cruise`], `cycle_at` |
-//! | `BBR.probe_rtt_done_stamp`, `probe_rtt_round_done` | [`Phase::ProbeTrip`] |
+//! | `BBR.cycle_index`, `cycle_stamp` | `Phase::Cruise`, `cycle_at` |
+//! | `BBR.probe_rtt_done_stamp`, `probe_rtt_round_done` | `Phase::ProbeTrip` |
 //! | `BBR.prior_cwnd`, `packet_conservation` | `before`, `conserves` |
 //!
 //! Departures: the extra room for acknowledgments that come together is that of Linux (the most beyond the rate in five to ten rounds, of at most 100 ms), which the draft has not.

@@ -13,7 +13,7 @@
 //! of their own before them, but where traffic has just gone what it left behind may still stand there, and is taken off.
 //!
 //! **A queue that stands hides the jitter behind it.** On a link that keeps order the packets behind a queue take about as long as each other. So while no sample of a window met the
-//! path without one, what was usual before stays.
+//! path without one, what was usual before stays, for 30 s at most. What goes alone, with no traffic beside it, has none before it.
 //!
 //! **A link that stands still is no jitter.** What goes alone then takes far longer, and five deviations with it in them are kept for as long as 64
 //! samples take, of which there are few. So while traffic follows closely, what goes alone counts only as long as it tells of no more than [`FAR`].
@@ -30,6 +30,8 @@ use crate::units::{Span, Time};
 const STEADY: i64 = 4_000_000;
 /// How long a window of what is usual is.
 const MEMORY: Span = Span::from_secs(2);
+/// Windows for which what was usual stays while queues hide what is.
+const HIDDEN: u8 = 15;
 /// Between two samples of what is usual.
 const PAUSE: Span = Span::from_millis(5);
 /// A packet that left so long after the one before goes alone.
@@ -97,6 +99,8 @@ pub(crate) struct Transit {
     /// When the window of `most` began, and whether a sample of it met no queue.
     began: Time,
     clear: bool,
+    /// Windows in a row of which none did.
+    hidden: u8,
     /// What was usual may be no more.
     doubted: bool,
     /// The transit of which a queue is the reason at most, and when the last packet came.
@@ -141,12 +145,13 @@ impl Transit {
         self.sampled = now;
         if now.since(self.began) >= MEMORY {
             let [before, most] = self.most;
-            self.most = [if self.clear { most.or(before) } else { most.max(before) }, None];
+            self.hidden = if self.clear { 0 } else { self.hidden.saturating_add(1) };
+            self.most = [if (1..HIDDEN).contains(&self.hidden) { most.max(before) } else { most.or(before) }, None];
             (self.began, self.clear) = (now, false);
         }
         let beside = !close && self.is_beside_traffic(now);
         let queue = self.queued.saturating_sub(self.least().unwrap_or(self.queued)).max(0);
-        self.clear |= queue < STEADY;
+        self.clear |= queue < STEADY || !close && !beside;
         if close || beside {
             transit = transit.saturating_sub(queue);
         }
@@ -344,13 +349,33 @@ mod tests {
         let before = transit.usual().unwrap_or_default();
         assert!(before > 80_000_000, "{before}");
         (0..5_000).for_each(|n| send(&mut transit, 10_000.0 + f64::from(n) * 2.0, (f64::from(n) * 2.0).min(300.0)));
-        assert!(transit.usual() >= Some(before - 5_000_000), "{:?} after {before}", transit.usual());
+        assert!(transit.usual() >= Some(before / 10 * 9), "{:?} after {before}", transit.usual());
         // Without the queue what is seen counts again: nothing varies any more.
+        let mut free = transit;
         (0..500).for_each(|n| {
             let at = 21_000.0 + f64::from(n) * 20.0;
-            transit.add(Time::from_nanos(((at + 50.0) * 1e6) as u64), 50_000_000);
+            free.add(Time::from_nanos(((at + 50.0) * 1e6) as u64), 50_000_000);
         });
+        let after = free.usual().unwrap_or_default();
+        assert!(after < before - 20_000_000, "{after} after {before}");
+        // And a queue that stands for longer than half a minute is believed at last.
+        (0..15_000).for_each(|n| send(&mut transit, 20_000.0 + f64::from(n) * 2.0, 300.0));
         let after = transit.usual().unwrap_or_default();
         assert!(after < before - 20_000_000, "{after} after {before}");
+    }
+
+    #[test]
+    fn what_goes_alone_has_no_queue_before_it_so_that_what_it_took_once_is_forgotten() {
+        let mut transit = Transit::default();
+        // One each second: 50 ms at least, then 80 for ten seconds, and then never less than 60.
+        let mut send = |n: u64, took: u64| {
+            transit.add(Time::from_millis(1000 * n + took), took as i64 * 1_000_000);
+            transit.usual().unwrap_or_default()
+        };
+        (0..10).for_each(|n| _ = send(n, 50));
+        let late = (10..20).map(|n| send(n, 80)).max();
+        assert!(late >= Some(80_000_000), "{late:?}");
+        let after = (20..200).map(|n| send(n, 60)).last();
+        assert!(after < Some(70_000_000), "{after:?}");
     }
 }
