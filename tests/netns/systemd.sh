@@ -17,7 +17,7 @@ cable site eth1 198.51.100.10/24 hub eth1 198.51.100.1/24
 root=$work/root
 mkdir "$root"
 tar -C "$root" -xf "$system"
-cp "$package" "$root/root/fairspan.deb"
+cp "$package" "$root/fairspan.deb"
 umask 077
 
 # Its log, for whoever looks why something is wrong.
@@ -50,7 +50,7 @@ here() { inside ip link show fs0 >/dev/null 2>&1; }
 fails() { told; wrong "$1"; }
 
 booted
-inside dpkg --install /root/fairspan.deb >"$work/dpkg.log" 2>&1 || wrong 'the package cannot be installed'
+inside dpkg --install /fairspan.deb >"$work/dpkg.log" 2>&1 || wrong 'the package cannot be installed'
 [ -z "$(inside systemctl list-units --all --plain --no-legend 'fairspan*')" ] || wrong 'the package started something'
 
 # The key is a credential, as docs/install.md has it.

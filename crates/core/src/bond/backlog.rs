@@ -36,9 +36,13 @@ impl<P: Packet> Bond<P> {
         Some(all)
     }
 
+    fn has_reserve(&self) -> bool {
+        self.config.reserve && self.number.resends()
+    }
+
     /// Plans anew which channels are held back: what is known of channels has changed, or which there are.
     pub(super) fn plan_reserve(&mut self) {
-        if !self.config.reserve || !self.number.resends() {
+        if !self.has_reserve() {
             return;
         }
         let reserve = &self.channels.reserve;
@@ -144,7 +148,7 @@ impl<P: Packet> Bond<P> {
 
     /// So much was sent since then: which of the channels in use are needed for it.
     fn look_at_demand(&mut self, bytes: u64, since: Span) {
-        let Some(mut all) = self.candidates().filter(|_| self.config.reserve) else { return };
+        let Some(mut all) = self.candidates().filter(|_| self.has_reserve()) else { return };
         let waits = Bytes::new((self.ingress.queue.bytes() + self.classed.bulk_for_any()) as u64);
         let reserve = &mut self.channels.reserve;
         all.retain(|c| reserve.slight & bit(c.channel) == 0);

@@ -19,6 +19,7 @@
 //! Cost: some thirty operations on floats an acknowledgment, only the four that IEEE 754 rounds exactly. Invariants: the window is at least four packets, but for one after a timeout;
 //! the rate is at most the largest sample of ten rounds.
 
+use super::bbr::{found, paced};
 use super::law::{Acked, Congested, Law, Sent};
 use super::window;
 use crate::loss::delivery_rate::Sample;
@@ -407,13 +408,10 @@ impl Law for Bbr1 {
     }
 
     fn path_rate(&self) -> Option<Rate> {
-        (self.rate() > 0.0).then(|| Rate::from_bits_per_sec((self.rate() * 8.0) as u64))
+        found(self.rate())
     }
 
     fn pacing_rate(&self) -> Option<Rate> {
-        // Before the first sample: the initial window in a round trip, if one was measured.
-        let first = || (self.trip > 0.0).then(|| HIGH * self.initial * 1e9 / self.trip);
-        let rate = if self.pace > 0.0 { Some(self.pace) } else { first() };
-        rate.map(|rate| Rate::from_bits_per_sec(((rate * 8.0) as u64).max(1)))
+        paced(self.pace, HIGH * self.initial, self.trip)
     }
 }

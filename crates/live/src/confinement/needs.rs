@@ -1,7 +1,9 @@
 //! What a daemon has to be able to do, by its configuration: system calls follow from it, and whether it can take another configuration over.
 
-// Calls of processors of 32 bits are not filtered.
-#![cfg_attr(not(target_pointer_width = "64"), allow(dead_code))]
+#![cfg_attr(
+    not(target_pointer_width = "64"),
+    expect(dead_code, reason = "calls of processors of 32 bits are not filtered")
+)]
 
 use super::files::tcp_ports;
 use crate::config::{Channel, ChannelKind, Config, Wanted};

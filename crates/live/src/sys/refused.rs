@@ -3,8 +3,10 @@
 //! A filter that only gives an error leaves nobody to tell of it. A process that is asked by the kernel (user notification)
 //! would have to be another one: whoever has taken over this one could make it say yes.
 
-// Calls of processors of 32 bits are not filtered.
-#![cfg_attr(not(target_pointer_width = "64"), allow(dead_code))]
+#![cfg_attr(
+    not(target_pointer_width = "64"),
+    expect(dead_code, reason = "calls of processors of 32 bits are not filtered")
+)]
 
 use super::check;
 use std::io;

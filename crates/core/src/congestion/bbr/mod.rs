@@ -508,6 +508,18 @@ impl Bbr {
     }
 }
 
+/// The rate of the path, from bytes a second; none before a sample.
+pub(super) fn found(rate: f64) -> Option<Rate> {
+    (rate > 0.0).then(|| Rate::from_bits_per_sec((rate * 8.0) as u64))
+}
+
+/// How fast a sender goes, from bytes a second. Before the first sample: `first` bytes in a round trip of so many nanoseconds, if one was measured.
+pub(super) fn paced(pace: f64, first: f64, trip: f64) -> Option<Rate> {
+    let begins = || (trip > 0.0).then(|| first * 1e9 / trip);
+    let rate = if pace > 0.0 { Some(pace) } else { begins() };
+    rate.map(|rate| Rate::from_bits_per_sec(((rate * 8.0) as u64).max(1)))
+}
+
 impl Law for Bbr {
     fn on_sent(&mut self, sent: &Sent) {
         self.in_flight = (sent.in_flight + sent.bytes).as_u64() as f64;
@@ -611,14 +623,11 @@ impl Law for Bbr {
     }
 
     fn path_rate(&self) -> Option<Rate> {
-        (self.rate() > 0.0).then(|| Rate::from_bits_per_sec((self.rate() * 8.0) as u64))
+        found(self.rate())
     }
 
     fn pacing_rate(&self) -> Option<Rate> {
-        // Before the first sample: the initial window in a round trip, if one was measured.
-        let first = || (self.trip > 0.0).then(|| STARTUP * self.initial * 1e9 / self.trip);
-        let rate = if self.pace > 0.0 { Some(self.pace) } else { first() };
-        rate.map(|rate| Rate::from_bits_per_sec(((rate * 8.0) as u64).max(1)))
+        paced(self.pace, STARTUP * self.initial, self.trip)
     }
 }
 
