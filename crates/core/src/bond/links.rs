@@ -6,9 +6,10 @@ use super::config::{ChannelConfig, ConfigError, Mode};
 use super::event::{ChannelReport, Event, Link, Reason};
 use super::room::Waits;
 use super::share::{self, Member};
+use crate::congestion::PathRate;
 use crate::packet::Packet;
 use crate::path::mtu::Pmtu;
-use crate::units::{ChannelId, Rate, Time};
+use crate::units::{ChannelId, Time};
 use alloc::vec::Vec;
 
 impl<P: Packet> Bond<P> {
@@ -116,7 +117,7 @@ impl<P: Packet> Bond<P> {
     }
 
     /// A train told the rate of a path, or did not.
-    pub(super) fn on_path_rate(&mut self, now: Time, channel: ChannelId, rate: Option<Rate>) {
+    pub(super) fn on_path_rate(&mut self, now: Time, channel: ChannelId, rate: Option<PathRate>) {
         if let (Some(rate), Some(control)) = (rate, &mut self.channels[channel].path.control) {
             control.on_path_rate(rate);
             self.channels[channel].follow_law(now);

@@ -54,6 +54,24 @@ pub struct Acked {
     pub delivery: Option<Sample>,
 }
 
+/// What is known of a path's rate before anything was sent over it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathRate {
+    /// It was measured.
+    About(Rate),
+    /// It may be much more: the path jitters for longer than the measurement took.
+    AtLeast(Rate),
+}
+
+impl PathRate {
+    /// What was measured.
+    pub fn rate(self) -> Rate {
+        match self {
+            PathRate::About(rate) | PathRate::AtLeast(rate) => rate,
+        }
+    }
+}
+
 /// A sign of congestion: a loss, a mark, a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Congested {
@@ -95,7 +113,7 @@ pub trait Law {
 
     /// The rate of the path was measured by other means, before the sender sent anything. A law without a model of it has no use
     /// for that.
-    fn on_path_rate(&mut self, _rate: Rate) {}
+    fn on_path_rate(&mut self, _rate: PathRate) {}
 
     /// How much may be under way.
     fn window(&self) -> Bytes;

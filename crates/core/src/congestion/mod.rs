@@ -24,7 +24,7 @@ pub mod reno;
 pub mod vegas;
 pub mod window;
 
-pub use law::{Acked, Congested, Law, Sent};
+pub use law::{Acked, Congested, Law, PathRate, Sent};
 
 use crate::options::words;
 use crate::own::own;
@@ -149,7 +149,7 @@ macro_rules! laws {
             fn on_recovery(&mut self, window: Bytes) {
                 match self { $(AnyLaw::$law(law) => law.on_recovery(window),)* AnyLaw::Own(law) => law.on_recovery(window) }
             }
-            fn on_path_rate(&mut self, rate: Rate) {
+            fn on_path_rate(&mut self, rate: PathRate) {
                 match self { $(AnyLaw::$law(law) => law.on_path_rate(rate),)* AnyLaw::Own(law) => law.on_path_rate(rate) }
             }
             fn on_undo(&mut self) {

@@ -14,7 +14,7 @@
 //! | Q | the least q of a round: what stands, whatever the path jitters | `Round::least` |
 //! | b, r | least round trip, smoothed round trip | `base`, `trip` |
 //! | d | mean deviation of q | `deviation` |
-//! | F | what waits for others, found at the end of a drain, at most max(b/2, 15 ms) + 4 d | `floor` |
+//! | F | what waits for others, found at the end of a drain, at most max(b/2, 15 ms) + 4 d; in the start, the longest q of rounds in which less than an eighth of C arrived, which is jitter | `floor` |
 //! | T = max(b/8, 5 ms) + d | the queue beyond F that is taken for none | `Probe::target` |
 //! | e | by how much a probe goes faster: (10 ms + 4 d)/b at first, of 1/32 to 1/4 | `Phase::Up` |
 //! | s | 0.7 times the mean step of q from one sample to the next, at most d: what d is without queues of one's own, which come and go | `roughness` |
@@ -57,7 +57,7 @@
 //!
 //! | event | what |
 //! |---|---|
-//! | a rate measured by other means, in the start | is C; cruise |
+//! | a rate measured by other means, in the start | is C; cruise, but where the path may carry more, the start goes on |
 //! | the same later, of more than 2 C | is C |
 //! | a round without enough to send | counts where its rate is above C |
 //! | a mark (ECN), once an episode | C *= 0.85 (RFC 8511) |
@@ -74,7 +74,7 @@
 //! some ten operations on floats an acknowledgment; only the four that IEEE 754 rounds exactly. Invariants: the window is at least a
 //! packet; C is at most the largest sample, so that no peer moves it beyond what was sent.
 
-use super::law::{Acked, Congested, Law, Sent};
+use super::law::{Acked, Congested, Law, PathRate, Sent};
 use super::least::Least;
 use super::overflow::Overflow;
 use super::window;
@@ -87,6 +87,8 @@ const START: f64 = 2.77;
 const GROWTH: f64 = 1.25;
 /// Rounds without it that end the start.
 const FLAT: u8 = 3;
+/// Of what the path is known to carry: who sends less makes no queue.
+const SPARSE: f64 = 1.0 / 8.0;
 /// Rounds of a cruise.
 const CRUISE: u8 = 6;
 /// Rounds that a rate is remembered at least.
@@ -155,8 +157,9 @@ struct Round {
     end: u64,
     /// But not before this, so that jitter at both ends of it matters little.
     until: Time,
-    /// The least wait, in nanoseconds.
+    /// The least wait and the longest, in nanoseconds.
     least: f64,
+    most: f64,
     /// Bytes that had been delivered at its first report and at its last, and when.
     first: Option<(u64, Time)>,
     last: (u64, Time),
@@ -174,6 +177,7 @@ impl Round {
             end,
             until,
             least: f64::INFINITY,
+            most: 0.0,
             first: None,
             last: (0, Time::ZERO),
             sample: 0.0,
@@ -383,6 +387,7 @@ impl Probe {
         self.last_wait = waited;
         self.seen = self.seen.saturating_add(1);
         self.round.least = self.round.least.min(waited);
+        self.round.most = self.round.most.max(waited);
         if waited <= self.standing + self.grown() {
             (self.watch, self.usual, self.smooth) = (None, self.deviation, self.roughness());
             return;
@@ -480,6 +485,11 @@ impl Probe {
         let arrived = round.first.map_or(0, |(first, _)| round.last.0.saturating_sub(first));
         self.look_for_overflow(now, &round, arrived, enough);
         let rate = self.rate.value();
+        if matches!(self.phase, Phase::Start { .. }) && (arrived as f64) < SPARSE * rate * self.trip / 1e9 {
+            // Nearly alone, these met no queue of this sender's: so packets that follow closely may all wait, as a path that keeps order
+            // lets each wait for the slowest before it.
+            self.floor = self.floor.max(round.most);
+        }
         let target = self.floor + self.target();
         if round.least < self.target() / 4.0 {
             (self.clear, self.hidden) = (now, HIDDEN);
@@ -614,12 +624,17 @@ impl Law for Probe {
 
     fn on_undo(&mut self) {}
 
-    fn on_path_rate(&mut self, rate: Rate) {
-        if matches!(self.phase, Phase::Start { .. }) {
-            self.rate.add(rate.as_bits_per_sec() as f64 / 8.0);
-            self.phase = Phase::Cruise { left: CRUISE, queued: true };
-        } else if rate.as_bits_per_sec() as f64 / 8.0 > 2.0 * self.rate.value() {
-            self.rate.add(rate.as_bits_per_sec() as f64 / 8.0);
+    fn on_path_rate(&mut self, path: PathRate) {
+        let rate = path.rate().as_bits_per_sec() as f64 / 8.0;
+        let starts = matches!(self.phase, Phase::Start { .. });
+        if starts || rate > 2.0 * self.rate.value() {
+            self.rate.add(rate);
+        }
+        if starts {
+            self.phase = match path {
+                PathRate::About(_) => Phase::Cruise { left: CRUISE, queued: true },
+                PathRate::AtLeast(_) => Phase::Start { before: rate, flat: 0 },
+            };
         }
     }
 

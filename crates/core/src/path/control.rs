@@ -11,7 +11,7 @@
 
 use super::flight::Report;
 use super::receipts::REPORT_WITHIN;
-use crate::congestion::{Acked, Algorithm, AnyLaw, Config, Congested, Law, Sent, window};
+use crate::congestion::{Acked, Algorithm, AnyLaw, Config, Congested, Law, PathRate, Sent, window};
 use crate::loss::episode::Episode;
 use crate::loss::rtt::{self, Rtt};
 use crate::units::{Bytes, Rate, Span, Time};
@@ -134,7 +134,7 @@ impl Control {
     }
 
     /// The path's rate was measured before anything was sent.
-    pub(crate) fn on_path_rate(&mut self, rate: Rate) {
+    pub(crate) fn on_path_rate(&mut self, rate: PathRate) {
         self.law.on_path_rate(rate);
         self.look();
     }

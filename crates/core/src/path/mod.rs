@@ -32,7 +32,7 @@ pub(crate) mod worth;
 
 pub use state::State;
 
-use crate::congestion::Algorithm;
+use crate::congestion::{Algorithm, PathRate};
 use crate::units::{Bytes, Rate, Span, Time};
 use crate::wire::envelope::Feedback;
 use alloc::boxed::Box;
@@ -282,7 +282,7 @@ impl Path {
     }
 
     /// A frame of a train was answered; the rate of the path, if that is known now.
-    pub(crate) fn on_train(&mut self, now: Time, frame: (u32, u64), arrived: u64) -> Option<Rate> {
+    pub(crate) fn on_train(&mut self, now: Time, frame: (u32, u64), arrived: u64) -> Option<PathRate> {
         self.train.as_mut()?.on_answer(now, frame, arrived)
     }
 
@@ -308,7 +308,7 @@ impl Path {
 
     /// A train is over, or the next one leaves, of frames of `bytes` on the wire with this token: how many frames it has, and the rate
     /// of the path, if that is known now.
-    pub(crate) fn on_train_timeout(&mut self, now: Time, token: u32, bytes: usize) -> (u16, Option<Rate>) {
+    pub(crate) fn on_train_timeout(&mut self, now: Time, token: u32, bytes: usize) -> (u16, Option<PathRate>) {
         let Some(train) = &mut self.train else { return (0, None) };
         if !train.wants_to_go() {
             return (0, train.handle_timeout(now));

@@ -8,7 +8,8 @@
 //!
 //! Jitter only delays. So the frames that were delayed least lie on a line whose slope is the time that a frame takes: it is the edge, in the
 //! middle of the train, of the lower convex hull of arrivals over places. Where even the longest train is too short, three
-//! of them are added up, each from its first frame to its last: that is rather too slow a rate than too fast a one.
+//! of them are added up, each from its first frame to its last: that is rather too slow a rate than too fast a one. Where two fifths of that
+//! time or more is what their latest frames were late, it is told as the least that the path carries, and the law looks for more at once.
 //!
 //! | constant | value |
 //! |---|---|
@@ -21,6 +22,7 @@
 //! more. Cost: 24 kB to 1.3 MB once for a channel that joins others, while nothing is under way there; O(frames x hull) at a train's end. Memory: 16
 //! bytes a frame while a train is away. Invariant: a rate comes from at least two arrivals in order, and is at most that of a frame in a microsecond.
 
+use crate::congestion::PathRate;
 use crate::units::{Rate, Span, Time};
 use alloc::vec::Vec;
 
@@ -31,6 +33,8 @@ const MOST: u16 = 256;
 const LONG_ENOUGH: u64 = 10_000_000;
 /// How many times as long as its latest frame was late.
 const JITTERS: u64 = 6;
+/// Where the latest frames were late by this share of what their trains took or more, the rate may be far too low.
+const JITTER: (u64, u64) = (2, 5);
 /// How many times as fast as the whole train its middle may be.
 const FLAT: u64 = 4;
 /// Least time of a frame that is believed, in nanoseconds.
@@ -49,10 +53,20 @@ pub struct Train {
     /// Frames of the next one.
     frames: u16,
     failures: u8,
-    /// Trains that are too short although they are the longest: how many, and the places and the nanoseconds of all of them.
-    short: (u8, u64, u64),
+    /// Trains that are too short although they are the longest.
+    short: Short,
     away: Option<Away>,
     done: bool,
+}
+
+/// Trains that are too short, all of them together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Short {
+    trains: u8,
+    places: u64,
+    /// How long they took, and by how much their latest frames were late, in nanoseconds.
+    took: u64,
+    late: u64,
 }
 
 /// One that is under way.
@@ -74,7 +88,7 @@ struct Away {
 
 impl Default for Train {
     fn default() -> Train {
-        Train { frames: FIRST, failures: 0, short: (0, 0, 0), away: None, done: false }
+        Train { frames: FIRST, failures: 0, short: Short::default(), away: None, done: false }
     }
 }
 
@@ -99,7 +113,7 @@ impl Train {
 
     /// The frame at `place` of the train with this token arrived when the peer's clock was `arrived`. The rate of the path, if that is
     /// known now.
-    pub fn on_answer(&mut self, now: Time, (token, place): (u32, u64), arrived: u64) -> Option<Rate> {
+    pub fn on_answer(&mut self, now: Time, (token, place): (u32, u64), arrived: u64) -> Option<PathRate> {
         let away = self.away.as_mut().filter(|away| away.token == token)?;
         let place = u16::try_from(place).ok().filter(|place| *place < away.frames)?;
         match away.arrivals.last() {
@@ -126,14 +140,14 @@ impl Train {
     }
 
     /// No more answers come.
-    pub fn handle_timeout(&mut self, now: Time) -> Option<Rate> {
+    pub fn handle_timeout(&mut self, now: Time) -> Option<PathRate> {
         if self.timeout().is_none_or(|at| at > now) {
             return None;
         }
         self.end()
     }
 
-    fn end(&mut self) -> Option<Rate> {
+    fn end(&mut self) -> Option<PathRate> {
         let Away { frames, bytes, arrivals, .. } = self.away.take()?;
         let (_, took) = *arrivals.last().filter(|_| arrivals.len() > 1).or_else(|| {
             self.failures += 1;
@@ -142,27 +156,35 @@ impl Train {
         })?;
         let hull = lower_hull(&arrivals);
         let whole = (u64::from(arrivals[arrivals.len() - 1].0 - arrivals[0].0), took);
-        let short = took < LONG_ENOUGH.max(late(&arrivals, &hull) * JITTERS) || is_flat(middle(&hull), whole);
-        if short && frames < MOST {
+        let late = late(&arrivals, &hull);
+        let is_short = took < LONG_ENOUGH.max(late * JITTERS) || is_flat(middle(&hull), whole);
+        if is_short && frames < MOST {
             self.frames = frames * 4;
             return None;
         }
-        let (places, took) = if short {
+        let (places, took) = if is_short {
             // One late frame may hold up the rest of the train, so no part of it tells anything, and a single train little.
-            let (trains, places, before) = self.short;
-            let places = places + whole.0;
-            self.short = (trains + 1, places, before + took);
-            if self.short.0 < SHORT {
+            let short = &mut self.short;
+            *short = Short {
+                trains: short.trains + 1,
+                places: short.places + whole.0,
+                took: short.took + took,
+                late: short.late + late,
+            };
+            if short.trains < SHORT {
                 return None;
             }
-            (places, before + took)
+            (short.places, short.took)
         } else {
             middle(&hull)
         };
         self.done = true;
         let bits = u128::from(places) * bytes as u128 * 8_000_000_000;
         let rate = bits / u128::from(took.max(places * SHORTEST));
-        Some(Rate::from_bits_per_sec(u64::try_from(rate).unwrap_or(u64::MAX)))
+        let rate = Rate::from_bits_per_sec(u64::try_from(rate).unwrap_or(u64::MAX));
+        // It is mostly the path's jitter that was measured.
+        let is_jitter = is_short && self.short.late * JITTER.1 >= took * JITTER.0;
+        Some(if is_jitter { PathRate::AtLeast(rate) } else { PathRate::About(rate) })
     }
 }
 
@@ -216,7 +238,7 @@ mod tests {
     const MS: fn(u64) -> Time = Time::from_millis;
 
     /// Sends a train at `now` whose frames of 1500 bytes arrive when `at` says, in nanoseconds; the peer's clock wraps around.
-    fn ride(train: &mut Train, at: impl Fn(u64) -> u64) -> (u16, Option<Rate>) {
+    fn ride(train: &mut Train, at: impl Fn(u64) -> u64) -> (u16, Option<PathRate>) {
         let frames = train.leave(MS(0), 7, 1500);
         let mut rate = None;
         for n in 0..u64::from(frames) {
@@ -230,7 +252,7 @@ mod tests {
     fn the_distance_of_arrivals_is_the_narrowest_links_rate() {
         let mut train = Train::default();
         // 10 Mbit/s: 1.2 ms each.
-        assert_eq!(ride(&mut train, |n| n * 1_200_000), (FIRST, Some(Rate::from_mbit(10))));
+        assert_eq!(ride(&mut train, |n| n * 1_200_000), (FIRST, Some(PathRate::About(Rate::from_mbit(10)))));
         assert!(!train.wants_to_go());
     }
 
@@ -240,19 +262,19 @@ mod tests {
         // 100 Mbit/s: 0.12 ms each, so 16 take 1.8 ms and 64 take 7.6 ms.
         assert_eq!(ride(&mut train, |n| n * 120_000), (16, None));
         assert_eq!(ride(&mut train, |n| n * 120_000), (64, None));
-        assert_eq!(ride(&mut train, |n| n * 120_000), (256, Some(Rate::from_mbit(100))));
+        assert_eq!(ride(&mut train, |n| n * 120_000), (256, Some(PathRate::About(Rate::from_mbit(100)))));
         let mut train = Train::default();
         // Every fifth frame is 4 ms late, and so are those behind it.
         let late = |n: u64| n.max(n / 5 * 5 + 4) * 1_200_000;
         assert_eq!(ride(&mut train, late), (16, None), "18 ms");
-        assert_eq!(ride(&mut train, late), (64, Some(Rate::from_mbit(10))));
+        assert_eq!(ride(&mut train, late), (64, Some(PathRate::About(Rate::from_mbit(10)))));
     }
 
     #[test]
     fn a_bucket_of_tokens_that_the_first_frames_empty_is_not_the_rate() {
         let mut train = Train { frames: MOST, ..Train::default() };
         let (_, rate) = ride(&mut train, |n| n * 12_000 + n.saturating_sub(60) * 588_000);
-        assert_eq!(rate, Some(Rate::from_mbit(20)));
+        assert_eq!(rate, Some(PathRate::About(Rate::from_mbit(20))));
     }
 
     #[test]
@@ -269,7 +291,7 @@ mod tests {
                 })
                 .collect();
             let (_, rate) = ride(&mut train, |n| at[n as usize]);
-            let mbit = rate.unwrap().as_bits_per_sec() as f64 / 1e6;
+            let mbit = rate.unwrap().rate().as_bits_per_sec() as f64 / 1e6;
             assert!((20.0..45.0).contains(&mbit), "seed {seed}: {mbit} Mbit/s");
         }
     }
@@ -294,7 +316,7 @@ mod tests {
                     break rate;
                 }
             };
-            rates.push(rate.as_bits_per_sec() as f64 / 1e6);
+            rates.push(rate.rate().as_bits_per_sec() as f64 / 1e6);
         }
         rates.sort_by(f64::total_cmp);
         assert!(rates[0] > 20.0 && rates[199] < 200.0, "{rates:?}");
@@ -306,7 +328,8 @@ mod tests {
         for (frames, told) in [(16, false), (64, false), (256, false), (256, false), (256, true)] {
             let rate = ride(&mut train, |_| 0);
             assert_eq!((rate.0, rate.1.is_some()), (frames, told));
-            assert!(rate.1.is_none_or(|rate| rate <= Rate::from_mbit(12_000)));
+            let right = |rate| matches!(rate, PathRate::AtLeast(rate) if rate <= Rate::from_mbit(12_000));
+            assert!(rate.1.is_none_or(right), "{rate:?}");
         }
     }
 
@@ -323,7 +346,7 @@ mod tests {
         assert_eq!(train.on_answer(MS(70), (7, 13), 0), None, "the clock went back");
         assert_eq!(train.on_answer(MS(70), (7, 13), 80_000_000), None, "longer than it is away");
         assert_eq!(train.timeout(), Some(MS(362)));
-        assert_eq!(train.handle_timeout(MS(362)), Some(Rate::from_mbit(10)));
+        assert_eq!(train.handle_timeout(MS(362)), Some(PathRate::About(Rate::from_mbit(10))));
         let mut train = Train::default();
         for n in 0..u64::from(TRIES) {
             assert!(train.wants_to_go());

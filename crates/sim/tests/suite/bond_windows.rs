@@ -71,3 +71,18 @@ fn bbr_over_links_that_jitter_has_at_least_what_the_better_one_gives_it() {
         assert!(bond > 0.95 * alone, "seed {seed}: {bond:.1} of {alone:.1} Mbit/s");
     }
 }
+
+/// Trains tell next to nothing of such a link, and packets that follow closely wait on it although it has no queue.
+#[test]
+fn a_fast_link_that_jitters_for_longer_than_trains_take_is_full_within_seconds() {
+    let links = [r#"rate = "166Mbit", delay = "139ms", jitter = "23ms""#, r#"rate = "40Mbit", delay = "100ms""#];
+    for law in ["cubic", "bbr1"] {
+        let buffers = "send_buffer = \"32MB\", receive_buffer_maximum = \"32MB\"";
+        let flow = format!("kind = \"ftp\"\ntcp = {{ preset = \"linux\", congestion = \"{law}\", {buffers} }}");
+        for seed in [1, 2] {
+            let bond = run(links, None, &flow, seed).goodput / 1e6;
+            println!("{law}, seed {seed}: {bond:.1} of 206 Mbit/s");
+            assert!(bond > 150.0, "{law}, seed {seed}: {bond:.1} of 206 Mbit/s");
+        }
+    }
+}

@@ -74,12 +74,12 @@ impl Channel {
                     continue;
                 }
                 if let Some(rate) = train.on_answer(last + self.delay, (token, place), last.as_nanos()) {
-                    return Some(rate);
+                    return Some(rate.rate());
                 }
             }
             now = last + Span::from_secs(4);
             if let Some(rate) = train.handle_timeout(now) {
-                return Some(rate);
+                return Some(rate.rate());
             }
         }
         None

@@ -65,6 +65,17 @@ fn run_laws(
     gives: Gives,
     seconds: u64,
 ) -> (Vec<(Vec<f64>, f64)>, f64) {
+    run_told(path, hint.map(PathRate::About), starts, gives, seconds)
+}
+
+/// The same of flows that are told of this rate.
+fn run_told(
+    path: &Path<'_>,
+    told: Option<PathRate>,
+    starts: &[(Algorithm, f64)],
+    gives: Gives,
+    seconds: u64,
+) -> (Vec<(Vec<f64>, f64)>, f64) {
     let mut flows: Vec<Flow> = starts
         .iter()
         .map(|(law, start)| Flow {
@@ -82,8 +93,8 @@ fn run_laws(
             episode: 0,
         })
         .collect();
-    if let Some(hint) = hint {
-        flows.iter_mut().for_each(|flow| flow.law.on_path_rate(hint));
+    if let Some(told) = told {
+        flows.iter_mut().for_each(|flow| flow.law.on_path_rate(told));
     }
     let mut rng = Rng::new(7);
     let (mut free, mut out, mut queues) = (0.0_f64, Vec::new(), (0.0, 0u32));
@@ -314,7 +325,7 @@ fn sample(now: Time, every: u64, (before, bytes): (u64, u64), app_limited: bool)
 /// wait 55 to 60 ms, one each 5 ms, of a sender that was told of 100 Mbit/s and has 40 to send on a path of 100 ms.
 fn after_a_wait(before: u64, quiet: u64, idle: u64, loud: u64) -> u64 {
     let mut law = Probe::new(&window::Config::new(PACKET as u32));
-    law.on_path_rate(Rate::from_mbit(100));
+    law.on_path_rate(PathRate::About(Rate::from_mbit(100)));
     let mut rng = Rng::new(7);
     for n in 0..quiet + loud {
         let now = MICROS(1_000_000 + 5_000 * n + if n < quiet { 0 } else { 1000 * idle });
@@ -348,6 +359,53 @@ fn a_wait_of_which_nothing_is_known_yet_is_no_slower_path() {
     // The same 150 ms of waits after much, after little, after a pause, and after a long one.
     let rates = [(400, 0), (20, 0), (400, 1_000), (400, 10_000)].map(|(quiet, idle)| after_a_wait(2, quiet, idle, 30));
     assert_eq!(rates, [50, 100, 50, 100]);
+}
+
+/// Whether a sender still starts that is told of 20 Mbit/s at least, and has next to nothing to send for 2 s and 15 Mbit/s then. Packets wait 0 to `jitter`
+/// ms, and from 2.4 s on all wait 55 to 60 ms: a report each 5 ms on a path of 250 ms.
+fn starts_after(jitter: u64) -> bool {
+    let mut law = Probe::new(&window::Config::new(PACKET as u32));
+    law.on_path_rate(PathRate::AtLeast(Rate::from_mbit(20)));
+    assert!(law.is_starting() && law.pacing_rate() > Some(Rate::from_mbit(50)), "it is looked for more");
+    let (mut rng, mut delivered) = (Rng::new(7), 0);
+    for n in 0..1000 {
+        let now = MICROS(1_000_000 + 5_000 * n);
+        let bytes = if n < 400 { 100 } else { 9_375 };
+        let waited = if n < 480 { rng.below(1000 * jitter + 1) } else { 55_000 + rng.below(5_001) };
+        law.on_acked(&Acked {
+            now,
+            bytes: Bytes::new(bytes),
+            in_flight: Bytes::new(50 * bytes),
+            rtt: Some(Span::from_micros(250_000 + waited)),
+            waited: Some(Span::from_micros(waited)),
+            up_to: 17 * n + 1,
+            next: 17 * (n + 50),
+            limited: false,
+            delivery: Some(sample(now, 5, (delivered, bytes), true)),
+            ..Acked::new(0, 0)
+        });
+        delivered += bytes;
+    }
+    law.is_starting()
+}
+
+#[test]
+fn what_packets_wait_that_go_nearly_alone_is_no_queue_in_the_start() {
+    // A path that keeps order and jitters by 60 ms, and one that has a queue.
+    assert_eq!((starts_after(60), starts_after(2)), (true, false));
+}
+
+#[test]
+fn a_path_that_carries_more_than_it_is_told_is_full_within_two_seconds() {
+    let path = Path { rates: &[(160.0, 0.0)], trip: 280, room: 4000, loses: 0 };
+    for (path_rate, from) in [(PathRate::AtLeast(Rate::from_mbit(30)), 2), (PathRate::AtLeast(Rate::from_mbit(160)), 3)]
+    {
+        let out = run_told(&path, Some(path_rate), &[(Algorithm::Probe, 0.0)], Gives::Window(u64::MAX), 8).0;
+        // What it found is let drain once.
+        let mbit: Vec<f64> = out[from..].iter().map(|(mbit, _)| mbit[0]).collect();
+        let mean = mbit.iter().sum::<f64>() / mbit.len() as f64;
+        assert!(mean > 150.0 && mbit.iter().all(|mbit| *mbit > 120.0), "{path_rate:?}: {mbit:?}");
+    }
 }
 
 #[test]
@@ -389,7 +447,7 @@ fn a_path_that_nearly_stood_still_for_a_moment_is_used_again_within_four_seconds
 #[test]
 fn rounds_in_which_nothing_is_told_of_deliveries_bring_nothing() {
     let mut law = Probe::new(&window::Config::new(PACKET as u32));
-    law.on_path_rate(Rate::from_mbit(100));
+    law.on_path_rate(PathRate::About(Rate::from_mbit(100)));
     for n in 0..200_u64 {
         let now = MICROS(1_000_000 + 20_000 * n);
         let told = sample(now, 20, (250_000 * n, 250_000), false);
@@ -411,7 +469,7 @@ fn rounds_in_which_nothing_is_told_of_deliveries_bring_nothing() {
 #[test]
 fn what_a_drain_slowed_itself_is_no_slower_path() {
     let mut law = Probe::new(&window::Config::new(PACKET as u32));
-    law.on_path_rate(Rate::from_mbit(100));
+    law.on_path_rate(PathRate::About(Rate::from_mbit(100)));
     let (mut sent, mut delivered, mut after) = (VecDeque::from([25_000; 10]), 0, None);
     let mut least = u64::MAX;
     for n in 0..900_u64 {
