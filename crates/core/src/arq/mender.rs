@@ -171,3 +171,62 @@ fn find(recent: &[Option<Recent>], seq: Seq) -> Option<&[u8]> {
 fn missing(recent: &[Option<Recent>], block: &Block) -> usize {
     (0..u32::from(block.count)).filter(|n| find(recent, block.first.plus(*n)).is_none()).count()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parity::Encoder;
+    use crate::units::{ChannelId, Time};
+
+    fn mender(paths: usize) -> Mender {
+        let config = Config { parity: Parity::ReedSolomon, reorder_packets: 40, ..Config::default() };
+        Mender::new(&config, paths).expect("parity is wanted")
+    }
+
+    /// The header of a row of `count` packets from `seq` on.
+    fn row(seq: u32, count: u8, row: u8) -> Header {
+        Header {
+            kind: crate::arq::Kind::Parity,
+            restart: 0,
+            path: ChannelId(0),
+            seq: Seq(seq),
+            sent: Time::ZERO,
+            held: Span::ZERO,
+            received: Time::ZERO,
+            rtt: Span::ZERO,
+            stream: 0,
+            opening: true,
+            missing: (Seq(0), 0),
+            covers: count,
+            row,
+        }
+    }
+
+    /// The rows of a block of these numbers, each of which is its own packet.
+    fn rows(numbers: core::ops::Range<u32>, count: usize) -> Vec<Vec<u8>> {
+        let mut encoder = Encoder::default();
+        encoder.begin(count);
+        numbers.for_each(|n| assert!(encoder.add(&n.to_be_bytes())));
+        (0..count).map(|n| encoder.row(n).expect("it was asked for").to_vec()).collect()
+    }
+
+    #[test]
+    fn a_packet_that_found_no_room_is_rebuilt_as_one_that_never_came() {
+        for forgets in [true, false] {
+            let mut mender = mender(1);
+            // The octets of 168 packets are kept.
+            (1000..1004).for_each(|n| mender.keep(Seq(n), &n));
+            if forgets {
+                mender.forget(Seq(1002));
+                // Another one lies in its place.
+                mender.forget(Seq(1003 + 168));
+            }
+            assert_eq!(mender.on_row(Seq(1000), &row(1000, 4, 0), &rows(1000..1004, 1)[0]), Ok(()));
+            let rebuilt = mender.mend(Seq(1000));
+            assert_eq!(
+                rebuilt,
+                if forgets { alloc::vec![(Seq(1002), 1002_u32.to_be_bytes().to_vec())] } else { Vec::new() }
+            );
+        }
+    }
+}
