@@ -211,6 +211,28 @@ mod tests {
     }
 
     #[test]
+    fn rows_of_blocks_that_were_delivered_are_kept_no_longer_than_until_the_next_one_comes() {
+        let mut mender = mender(2);
+        let octets = rows(0..4, 1);
+        for first in [0, 4] {
+            assert_eq!(mender.on_row(Seq(0), &row(first, 4, 0), &octets[0]), Ok(()));
+            assert!(mender.mend(Seq(first)).is_empty(), "four are missing");
+        }
+        assert_eq!(mender.blocks.len(), 2);
+        assert_eq!(mender.on_row(Seq(5), &row(8, 4, 0), &octets[0]), Ok(()));
+        let kept: Vec<Seq> = mender.blocks.iter().map(|block| block.first).collect();
+        assert_eq!(kept, [Seq(4), Seq(8)]);
+    }
+
+    #[test]
+    fn a_block_may_end_as_far_ahead_as_a_buffer_may_be_long() {
+        let octets = rows(0..4, 1);
+        let mut mender = mender(2);
+        assert_eq!(mender.on_row(Seq(0), &row(MOST_PACKETS - 3, 4, 0), &octets[0]), Ok(()));
+        assert_eq!(mender.on_row(Seq(0), &row(MOST_PACKETS - 2, 4, 0), &octets[0]), Err(Dropped::Beyond));
+    }
+
+    #[test]
     fn a_packet_that_found_no_room_is_rebuilt_as_one_that_never_came() {
         for forgets in [true, false] {
             let mut mender = mender(1);
