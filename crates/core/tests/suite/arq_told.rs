@@ -154,17 +154,20 @@ fn what_is_late_is_asked_for_when_the_slowest_path_would_have_brought_it_and_not
 #[test]
 fn repeats_that_were_not_needed_make_it_wait_a_quarter_of_a_round_trip_longer_once_a_round() {
     let mut receiver = receiver(&config(|c| c.trigger = Trigger::Time), 2);
-    let begin = Header { rtt: Span::from_micros(40), ..data(0, 0) };
-    assert_eq!(give(&mut receiver, 10, 0, &begin), Ok(()));
-    assert_eq!(give(&mut receiver, 21, 0, &data(2, 11)), Ok(()));
+    for seq in 0..5 {
+        let header = Header { rtt: Span::from_micros(40), ..data(seq, 0) };
+        assert_eq!(give(&mut receiver, 10, 0, &header), Ok(()));
+    }
+    assert_eq!(give(&mut receiver, 21, 0, &data(6, 11)), Ok(()));
+    assert_eq!(acks(&mut receiver, 21).len(), 1, "of what was delivered");
     assert_eq!(receiver.poll_timeout(), Some(micros(11 + 10 + 10)));
     for at in [22, 23, 24] {
         assert_eq!(give(&mut receiver, at, 1, &data(0, at - 10)), Err(Dropped::Old));
         assert_eq!(receiver.poll_timeout(), Some(micros(11 + 10 + 20)), "at {at}");
     }
     // The round ends when all is here that had come when it began.
-    assert_eq!(give(&mut receiver, 25, 1, &data(1, 15)), Ok(()));
-    assert_eq!(give(&mut receiver, 26, 0, &data(4, 16)), Ok(()));
+    assert_eq!(give(&mut receiver, 25, 1, &data(5, 15)), Ok(()));
+    assert_eq!(give(&mut receiver, 26, 0, &data(8, 16)), Ok(()));
     assert_eq!(receiver.poll_timeout(), Some(micros(16 + 10 + 20)));
     assert_eq!(give(&mut receiver, 27, 1, &data(0, 17)), Err(Dropped::Old));
     assert_eq!(receiver.poll_timeout(), Some(micros(16 + 10 + 30)));
@@ -320,5 +323,44 @@ fn acknowledgments_are_counted_by_their_kind() {
         }
         let (stats, rounds) = (*receiver.stats(), u64::from(round) + 1);
         assert_eq!((stats.acks, stats.requests, stats.delivered), (3 * rounds, 2 * rounds, 5 * rounds));
+    }
+}
+
+#[test]
+fn what_is_not_next_owes_no_acknowledgment_and_one_that_is_picked_owes_one_after_a_delay() {
+    let mut receiver = receiver(&Config::default(), 2);
+    assert_eq!(give(&mut receiver, 0, 0, &data(0, 0)), Ok(()));
+    assert_eq!(receiver.poll_timeout(), Some(micros(50)));
+    assert_eq!(acks(&mut receiver, 50).len(), 1);
+    assert_eq!(give(&mut receiver, 60, 0, &data(2, 0)), Ok(()));
+    assert_eq!((receiver.poll_timeout(), acks(&mut receiver, 1000).len()), (None, 0));
+}
+
+#[test]
+fn a_repeat_does_not_say_what_its_path_will_bring_next() {
+    let mut receiver = receiver(&Config::default(), 2);
+    assert_eq!(give(&mut receiver, 0, 1, &data(0, 0)), Ok(()));
+    assert_eq!(give(&mut receiver, 1, 1, &data(2, 0)), Ok(()));
+    assert_eq!(give(&mut receiver, 1, 0, &repeat(4)), Ok(()));
+    assert_eq!(requests(&mut receiver, 1), []);
+    assert_eq!(give(&mut receiver, 1, 0, &data(3, 0)), Ok(()));
+    assert_eq!(requests(&mut receiver, 1), [(1, 1)]);
+}
+
+#[test]
+fn what_overflows_is_asked_for_without_a_count_with_selective_repair_alone() {
+    for (repair, count) in [(Repair::GoBackN, 1), (Repair::Selective, 0)] {
+        let config = config(|c| {
+            c.repair = repair;
+            c.reorder_packets = 2;
+        });
+        let mut receiver = receiver(&config, 2);
+        assert_eq!(give(&mut receiver, 0, 0, &data(0, 0)), Ok(()));
+        assert_eq!(give(&mut receiver, 0, 0, &data(2, 0)), Ok(()));
+        assert_eq!(requests(&mut receiver, 0), [], "{repair}");
+        assert_eq!(give(&mut receiver, 0, 0, &data(3, 0)), Ok(()));
+        assert_eq!(requests(&mut receiver, 0), [(1, 1)], "{repair}: it is full");
+        assert_eq!(give(&mut receiver, 0, 0, &data(4, 0)), Err(Dropped::Full));
+        assert_eq!(requests(&mut receiver, 0), [(1, count)], "{repair}");
     }
 }
