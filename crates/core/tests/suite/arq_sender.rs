@@ -288,3 +288,45 @@ fn the_timer_sends_all_again_waits_twice_as_long_each_time_and_begins_anew_when_
     assert_eq!(sender.poll_timeout(), Some(micros(went + 21 + 1000)));
     assert_eq!((sender.failed(), sender.first(), sender.paths()), (None, Seq(2), 2));
 }
+
+#[test]
+fn a_path_whose_packets_are_not_answered_is_left_out_and_what_it_had_goes_by_the_other() {
+    for repair in [Repair::GoBackN, Repair::Selective] {
+        let config = config(|c| {
+            c.failover = true;
+            c.repair = repair;
+        });
+        let mut sender = sender(&config, 4);
+        assert_eq!(numbers(&mut sender, 1), [0, 1, 2, 3]);
+        // Both have told their round trips; then path 1 answers no more.
+        for path in [0, 1] {
+            let _ = sender.handle_ack(micros(21), &Header { path: ChannelId(path), ..ack(4, 1) });
+        }
+        give(&mut sender, 4);
+        // They are paced.
+        let over = |sender: &mut Sender<u32>, from: u64| -> Vec<Header> {
+            (from..from + 10).flat_map(|at| sent(sender, at)).collect()
+        };
+        let second: Vec<Header> = over(&mut sender, 30);
+        let told: Vec<_> = second.iter().map(|header| (header.seq.0, header.path.0)).collect();
+        assert_eq!((told, second[1].sent), (vec![(4, 0), (5, 1), (6, 0), (7, 1)], micros(30)));
+        give(&mut sender, 1);
+        assert_eq!(over(&mut sender, 40).iter().map(|header| header.sent).collect::<Vec<_>>(), [micros(40)]);
+        let _ = sender.handle_ack(micros(60), &ack(5, 40));
+        assert_eq!(sender.stats().downs, 0);
+        // One and a half of its round trips, which an acknowledgment's delay may prolong.
+        sender.handle_timeout(micros(30 + 30 + 50 - 1));
+        assert_eq!(sender.stats().downs, 0, "{repair}");
+        sender.handle_timeout(micros(30 + 30 + 50));
+        assert_eq!(sender.stats().downs, 1, "{repair}");
+        let again = over(&mut sender, 110);
+        assert!(again.iter().all(|header| header.path == ChannelId(0)), "{again:?}");
+        let told: Vec<_> = again.iter().map(|header| (header.seq.0, header.kind)).collect();
+        let expected = match repair {
+            Repair::GoBackN => (5..9).map(|seq| (seq, Kind::Data)).collect(),
+            Repair::Selective => vec![(5, Kind::Repeat), (7, Kind::Repeat)],
+        };
+        assert_eq!(told, expected, "{repair}");
+        assert_eq!(sender.stats().restarts, 0);
+    }
+}
