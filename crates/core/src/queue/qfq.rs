@@ -437,14 +437,15 @@ mod tests {
     #[test]
     fn who_starts_too_far_from_the_front_lies_in_the_nearest_slot_and_the_order_stays() {
         let (mut group, mut links) = (Group::empty(), Links::default());
-        assert_eq!(group.insert(&mut links, 0, 1000), 1000 % 64);
-        assert_eq!(group.insert(&mut links, 1, 5000), 1063 % 64, "the last that there is");
-        assert_eq!(group.insert(&mut links, 2, 10), 1000 % 64, "the first, as the last one is 63 further on");
+        let at = |slot: u64| (slot % 64) as u8;
+        assert_eq!(group.insert(&mut links, 0, 1000), at(1000));
+        assert_eq!(group.insert(&mut links, 1, 5000), at(1063), "the last that there is");
+        assert_eq!(group.insert(&mut links, 2, 10), at(1000), "the first, as the last one is 63 further on");
         for queue in [0, 2, 1] {
             assert_eq!(group.first(), Some(queue));
-            group.remove(&mut links, queue, if queue == 1 { 1063 % 64 } else { 1000 % 64 });
+            group.remove(&mut links, queue, if queue == 1 { at(1063) } else { at(1000) });
         }
-        assert_eq!((group.insert(&mut links, 0, 1000), group.insert(&mut links, 1, 10)), (1000 % 64, 937 % 64));
+        assert_eq!((group.insert(&mut links, 0, 1000), group.insert(&mut links, 1, 10)), (at(1000), at(937)));
         assert_eq!((group.front, group.first()), (937, Some(1)));
     }
 
