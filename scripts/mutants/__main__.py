@@ -95,7 +95,8 @@ class State:
 
 def build(folder, mutants, state):
     """Compiles the tests with all mutants that compile, and says which these are."""
-    left = [mutant for mutant in mutants if state.found.get(mutant.key) not in ("does not compile", "no switch")]
+    # Whether there is a switch for a mutant depends on the others beside it: that is tried again.
+    left = [mutant for mutant in mutants if state.found.get(mutant.key) != "does not compile"]
     tree, blame = WORK / folder / "tree", Blame(left)
     texts = {str(path.relative_to(TOP / CORE / "src")): path.read_bytes() for path in with_children(TOP / CORE / "src", folder)}
     texts = {file: text for file, text in texts.items() if not is_test(TOP / CORE / "src" / file)}

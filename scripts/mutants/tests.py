@@ -27,6 +27,8 @@ ENVIRONMENT = {
     "PROPTEST_RNG_SEED": "1",
     "PROPTEST_MAX_SHRINK_ITERS": "0",
     "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "1",
+    # By default this test takes eight seconds, which each mutant that it comes by would cost.
+    "FAIRSPAN_ARQ_FRAMES": "300000",
 }
 
 

@@ -24,6 +24,9 @@ use crate::units::{Span, Time};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+/// What the header of a row and a length under the code take more than the header of a packet.
+const MORE: usize = Header::PARITY_LENGTH - Header::LENGTH + parity::LENGTH;
+
 /// The sender's parity.
 #[derive(Debug)]
 pub(super) struct Cover {
@@ -150,8 +153,6 @@ impl Cover {
     #[inline]
     pub(super) fn waiting(&self) -> Option<Waiting> {
         let Current { block, size, next, .. } = self.current?;
-        // What a header and a length under the code take more than a packet.
-        const MORE: usize = Header::PARITY_LENGTH - Header::LENGTH + parity::LENGTH;
         let (count, size) = (block.count as u8, size + MORE as u32);
         Some(Waiting { first: block.first, count, number: next? as u8, size })
     }
@@ -273,9 +274,46 @@ mod tests {
         cover.on_acked(Seq(9));
         assert!(cover.waiting().is_none() && cover.due().is_none());
         assert_eq!(cover.before(Seq(8)), 0, "no parity is to come");
-        let long = alloc::vec![0_u8; 1501];
+        assert_eq!(cover.before(Seq(9)), 0);
+        let [longest, long] = [1500, 1501].map(|length| alloc::vec![0_u8; length]);
         cover.on_sent(at, Seq(9), &9_u32, 192);
-        cover.on_sent(at, Seq(10), &long, 1541);
-        assert_eq!(cover.waiting().map(|waiting| waiting.count), Some(1), "a block ends before what it cannot take");
+        cover.on_sent(at, Seq(10), &longest, 1540);
+        cover.on_sent(at, Seq(11), &long, 1541);
+        assert_eq!(cover.waiting().map(|waiting| waiting.count), Some(2), "a block ends before what it cannot take");
+    }
+
+    #[test]
+    fn what_is_between_two_blocks_is_of_neither() {
+        let mut cover = cover(Parity::ReedSolomon);
+        (0..8).for_each(|n| assert_eq!(block(&mut cover, 4 * n, 4), 1));
+        let long = alloc::vec![0_u8; 1501];
+        cover.on_sent(Time::ZERO, Seq(32), &long, 1541);
+        assert_eq!(block(&mut cover, 33, 4), 0);
+        cover.on_asked(Seq(32));
+        assert_eq!(block(&mut cover, 37, 4), 0);
+        cover.on_asked(Seq(33));
+        assert_eq!(block(&mut cover, 41, 4), 1);
+    }
+
+    #[test]
+    fn a_block_that_gets_no_row_wakes_nobody_and_no_packet_tells_of_it() {
+        let mut cover = cover(Parity::ReedSolomon);
+        (0..8).for_each(|n| assert_eq!(block(&mut cover, 4 * n, 4), 1));
+        (32..34).for_each(|n| cover.on_sent(Time::ZERO, Seq(n), &n, 192));
+        assert_eq!((cover.due(), cover.before(Seq(33)), cover.rows()), (None, 0, 0));
+    }
+
+    #[test]
+    fn rows_wait_until_each_has_gone_and_packets_of_other_blocks_are_not_told_of() {
+        let mut cover = cover(Parity::ReedSolomon);
+        block(&mut cover, 0, 4);
+        (1..4).for_each(|n| cover.on_asked(Seq(n)));
+        (4..8).for_each(|n| cover.on_sent(Time::ZERO, Seq(n), &n, 192));
+        for (rows, number) in [(3, 0), (2, 1), (1, 2)] {
+            assert_eq!((cover.rows(), cover.waiting().map(|waiting| waiting.number)), (rows, Some(number)));
+            assert_eq!([3, 4, 5, 7, 8].map(|n| cover.before(Seq(n))), [0, 0, 1, 3, 0]);
+            cover.take();
+        }
+        assert_eq!((cover.rows(), cover.waiting().map(|waiting| waiting.number)), (0, None));
     }
 }

@@ -171,3 +171,84 @@ fn find(recent: &[Option<Recent>], seq: Seq) -> Option<&[u8]> {
 fn missing(recent: &[Option<Recent>], block: &Block) -> usize {
     (0..u32::from(block.count)).filter(|n| find(recent, block.first.plus(*n)).is_none()).count()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parity::Encoder;
+    use crate::units::{ChannelId, Time};
+
+    fn mender(paths: usize) -> Mender {
+        let config = Config { parity: Parity::ReedSolomon, reorder_packets: 40, ..Config::default() };
+        Mender::new(&config, paths).expect("parity is wanted")
+    }
+
+    /// The header of a row of `count` packets from `seq` on.
+    fn row(seq: u32, count: u8, row: u8) -> Header {
+        Header {
+            kind: crate::arq::Kind::Parity,
+            restart: 0,
+            path: ChannelId(0),
+            seq: Seq(seq),
+            sent: Time::ZERO,
+            held: Span::ZERO,
+            received: Time::ZERO,
+            rtt: Span::ZERO,
+            stream: 0,
+            opening: true,
+            missing: (Seq(0), 0),
+            covers: count,
+            row,
+        }
+    }
+
+    /// The rows of a block of these numbers, each of which is its own packet.
+    fn rows(numbers: core::ops::Range<u32>, count: usize) -> Vec<Vec<u8>> {
+        let mut encoder = Encoder::default();
+        encoder.begin(count);
+        numbers.for_each(|n| assert!(encoder.add(&n.to_be_bytes())));
+        (0..count).map(|n| encoder.row(n).expect("it was asked for").to_vec()).collect()
+    }
+
+    #[test]
+    fn rows_of_blocks_that_were_delivered_are_kept_no_longer_than_until_the_next_one_comes() {
+        let mut mender = mender(2);
+        let octets = rows(0..4, 1);
+        for first in [0, 4] {
+            assert_eq!(mender.on_row(Seq(0), &row(first, 4, 0), &octets[0]), Ok(()));
+            assert!(mender.mend(Seq(first)).is_empty(), "four are missing");
+        }
+        assert_eq!(mender.blocks.len(), 2);
+        assert_eq!(mender.on_row(Seq(5), &row(8, 4, 0), &octets[0]), Ok(()));
+        let kept: Vec<Seq> = mender.blocks.iter().map(|block| block.first).collect();
+        assert_eq!(kept, [Seq(4), Seq(8)]);
+    }
+
+    #[test]
+    fn a_block_may_end_as_far_ahead_as_a_buffer_may_be_long() {
+        let octets = rows(0..4, 1);
+        let mut mender = mender(2);
+        assert_eq!(mender.on_row(Seq(0), &row(MOST_PACKETS - 3, 4, 0), &octets[0]), Ok(()));
+        assert_eq!(mender.on_row(Seq(0), &row(MOST_PACKETS - 2, 4, 0), &octets[0]), Err(Dropped::Beyond));
+    }
+
+    #[test]
+    fn a_packet_that_found_no_room_is_rebuilt_as_one_that_never_came() {
+        for forgets in [true, false] {
+            let mut mender = mender(1);
+            // The octets of 168 packets are kept.
+            (1000..1004).for_each(|n| mender.keep(Seq(n), &n));
+            if forgets {
+                mender.forget(Seq(1002));
+                // Another one lies in its place.
+                mender.forget(Seq(1003 + 168));
+            }
+            assert_eq!(mender.on_row(Seq(1000), &row(1000, 4, 0), &rows(1000..1004, 1)[0]), Ok(()));
+            let rebuilt = mender.mend(Seq(1000));
+            assert_eq!(
+                rebuilt,
+                if forgets { alloc::vec![(Seq(1002), 1002_u32.to_be_bytes().to_vec())] } else { Vec::new() }
+            );
+        }
+    }
+}

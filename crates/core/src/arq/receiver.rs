@@ -63,6 +63,8 @@ pub struct Receiver<P> {
     stream: Option<u32>,
     replaced: Option<u32>,
     next: Seq,
+    /// The number behind the furthest that has come.
+    reached: Seq,
     restart: u8,
     late: Option<Late>,
     mender: Option<Mender>,
@@ -165,6 +167,7 @@ impl<P: Octets> Receiver<P> {
             stream: None,
             replaced: None,
             next: first,
+            reached: first,
             restart: 0,
             late: (config.trigger == Trigger::Time)
                 .then(|| Late::new(paths.clamp(1, ChannelId::LIMIT), config.ack_delay)),
@@ -216,6 +219,10 @@ impl<P: Octets> Receiver<P> {
         if let Some(late) = &mut self.late {
             late.on_arrival(path.index(), now, header.sent, header.rtt);
         }
+        let behind = header.seq.plus(1);
+        if behind.ahead_of(self.reached) > 0 {
+            self.reached = behind;
+        }
         let before = self.next;
         if let Some(mender) = &mut self.mender
             && ahead >= 0
@@ -232,7 +239,7 @@ impl<P: Octets> Receiver<P> {
             && (picked > 0 || duplicate)
         {
             let una = self.stats.delivered;
-            late.on_progress(una, una + ahead.max(0) as u64, duplicate);
+            late.on_progress(una, una + self.reached.ahead_of(self.next).max(0) as u64, duplicate);
         }
         self.answer(now, path, picked, stored);
         if self.repair == Repair::Selective && self.trigger != Trigger::Timer {
@@ -484,7 +491,7 @@ impl<P: Octets> Receiver<P> {
             self.searched = seq.plus(1);
             match (&mut run, self.holds(seq)) {
                 (Some((_, count)), false) if *count < u16::MAX => *count += 1,
-                (_, false) => run = Some((seq, 1)),
+                (_, false) => self.ask(path, run.replace((seq, 1))),
                 (_, true) => self.ask(path, run.take()),
             }
         }

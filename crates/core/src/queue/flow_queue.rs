@@ -64,13 +64,13 @@ impl<P> FlowQueue<P> {
         if credits > 0 { 0 } else { 1 + -credits / self.quantum(queue) }
     }
 
-    /// No queue could send in this round: gives the quanta of the rounds before the first in which one can.
+    /// No queue could send in this round: gives the quanta of all rounds up to the first after which one can.
     #[cold]
     fn skip_rounds(&mut self) {
         let least = self.old.iter().map(|queue| self.missing(queue)).min().unwrap_or(0);
         for queue in self.old.iter() {
             let quantum = self.quantum * i64::from(self.store.weight(queue));
-            self.credits[queue as usize] += (least - 1).max(0) * quantum;
+            self.credits[queue as usize] += least * quantum;
         }
     }
 

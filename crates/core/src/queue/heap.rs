@@ -170,6 +170,7 @@ mod tests {
                         model.remove(&slot);
                     }
                 }
+                prop_assert_eq!((heap.len(), heap.key(slot)), (model.len(), key.map(|(key, _)| key)));
                 prop_assert_eq!(heap.first(), model.iter().map(|(s, k)| (*k, *s)).min().map(|((key, _), slot)| (key, slot)));
             }
         }

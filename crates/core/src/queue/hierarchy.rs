@@ -107,11 +107,6 @@ impl<P> Hierarchy<P> {
         }
     }
 
-    /// How many groups have a packet waiting.
-    pub fn active_groups(&self) -> usize {
-        self.outer.len()
-    }
-
     /// The place of the host with this address, a new one if it has none.
     fn open(&mut self, address: u128) -> u32 {
         let number = self.hash.number(address);
@@ -330,5 +325,92 @@ impl<P: Parcel> Discipline<P> for Hierarchy<P> {
 
     fn forgets(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::Unit;
+
+    /// A packet of a host, whose number is its class as well.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    struct Packet {
+        number: u32,
+        host: u8,
+    }
+
+    impl Parcel for Packet {
+        fn size(&self) -> u32 {
+            100
+        }
+
+        fn host(&self, _end: End) -> u128 {
+            self.host.into()
+        }
+
+        fn class(&self) -> u8 {
+            self.host
+        }
+    }
+
+    fn queue(grouping: Grouping, index: Index) -> Hierarchy<Packet> {
+        Hierarchy::new(grouping, Bytes::new(1500), index, 1)
+    }
+
+    fn put(queue: &mut Hierarchy<Packet>, flow: u32, number: u32, host: u8) {
+        queue.enqueue(Entry { packet: Packet { number, host }, flow: FlowNumber(flow), size: 100, since: Time::ZERO });
+    }
+
+    fn next(queue: &mut Hierarchy<Packet>) -> Option<u32> {
+        queue.dequeue(Time::ZERO).map(|taken| taken.entry.packet.number)
+    }
+
+    #[test]
+    fn a_class_beyond_the_highest_is_the_highest() {
+        for class in [CLASSES as u8, u8::MAX] {
+            let mut queue = queue(Grouping::Priority, Index::None);
+            for (number, class) in [(0, CLASSES as u8 - 2), (1, CLASSES as u8 - 1), (2, class)] {
+                put(&mut queue, number, number, class);
+            }
+            assert_eq!([(); 3].map(|()| next(&mut queue)), [Some(1), Some(2), Some(0)], "{class}");
+        }
+    }
+
+    #[test]
+    fn what_is_found_is_what_would_be_evicted() {
+        for victim in [Victim::Longest, Victim::LongestHead] {
+            let mut queue = queue(Grouping::Hosts(End::Source), Index::Longest(Unit::Packets));
+            // The second host has the most, and there the first flow.
+            for (number, (flow, host)) in [(0, 1), (0, 1), (1, 2), (1, 2), (2, 2)].into_iter().enumerate() {
+                put(&mut queue, flow, number as u32, host);
+            }
+            let found = queue.find(victim).map(|entry| entry.packet.number);
+            assert_eq!(found, Some(if victim == Victim::Longest { 3 } else { 2 }));
+            assert_eq!(queue.evict(victim).map(|entry| entry.packet.number), found);
+        }
+    }
+
+    #[test]
+    fn another_host_pays_where_the_one_that_is_guessed_has_nothing_any_more() {
+        let mut queue = queue(Grouping::Hosts(End::Source), Index::Suspect(Unit::Packets));
+        [(0, 0, 1), (0, 1, 1), (1, 2, 2)]
+            .iter()
+            .for_each(|(flow, number, host)| put(&mut queue, *flow, *number, *host));
+        // The turn of the first host holds all that it has; its last packet is what was seen last of it.
+        assert_eq!((next(&mut queue), next(&mut queue)), (Some(0), Some(1)));
+        assert_eq!(queue.evict(Victim::Suspect).map(|entry| entry.packet.number), Some(2));
+        assert_eq!(queue.evict(Victim::Suspect).map(|entry| entry.packet.number), None);
+    }
+
+    #[test]
+    fn a_flow_of_the_host_pays_where_the_place_of_the_one_that_is_guessed_belongs_to_another_host() {
+        let mut queue = queue(Grouping::Hosts(End::Source), Index::Suspect(Unit::Packets));
+        [(0, 0), (0, 1), (1, 2)].iter().for_each(|(flow, number)| put(&mut queue, *flow, *number, 1));
+        assert_eq!((next(&mut queue), next(&mut queue)), (Some(0), Some(1)));
+        // It lies where the first flow lay.
+        put(&mut queue, 2, 3, 2);
+        assert_eq!(queue.store.queue(2), Some(0));
+        assert_eq!(queue.evict(Victim::Suspect).map(|entry| entry.packet.number), Some(2));
     }
 }

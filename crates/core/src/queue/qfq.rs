@@ -44,6 +44,8 @@ pub const MOST_LARGEST: u64 = 1 << 20;
 
 /// Slots of a group: one for each bit of a mask.
 const SLOTS: usize = 64;
+/// How far the last slot may lie behind the front one.
+const REACH: u64 = SLOTS as u64 - 1;
 /// Most groups: powers of two from the largest weight to the least.
 const GROUPS: usize = MOST_WEIGHT.ilog2() as usize + 1;
 
@@ -117,7 +119,6 @@ impl Group {
     /// Puts `queue` into this slot, or into the nearest that there is: which it lies in.
     #[inline]
     fn insert(&mut self, links: &mut Links, queue: u32, slot: u64) -> u8 {
-        const REACH: u64 = SLOTS as u64 - 1;
         let slot = if self.full == 0 {
             self.front = slot;
             slot
@@ -150,7 +151,7 @@ impl Group {
     /// The mask of slots, the front one first.
     #[inline]
     fn turned(&self) -> u64 {
-        self.full.rotate_right((self.front % SLOTS as u64) as u32)
+        self.full.rotate_right(self.front as u32)
     }
 
     /// The flow that goes next.
@@ -385,5 +386,103 @@ impl<P> Discipline<P> for Qfq<P> {
 
     fn active_flows(&self) -> usize {
         self.active
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+
+    fn queue(index: Index) -> Qfq<u32> {
+        Qfq::new(Bytes::new(1000), index)
+    }
+
+    fn put(queue: &mut Qfq<u32>, flow: u32, packet: u32) {
+        queue.enqueue(Entry { packet, flow: FlowNumber(flow), size: 1000, since: Time::ZERO });
+    }
+
+    fn next(queue: &mut Qfq<u32>) -> Option<u32> {
+        queue.dequeue(Time::ZERO).map(|taken| taken.entry.flow.0)
+    }
+
+    /// A packet of a flow with this weight comes at this virtual time, so that it starts then.
+    fn put_at(queue: &mut Qfq<u32>, virtual_time: u64, flow: u32, weight: u32) {
+        queue.virtual_time = virtual_time;
+        queue.set_weight(FlowNumber(flow), weight);
+        put(queue, flow, 0);
+    }
+
+    #[test]
+    fn of_the_groups_that_may_go_the_least_finish_goes_and_of_equal_ones_the_finer_group() {
+        // Of weight 1, sigma is 2^18: from 0 to 2^19. Of weight 2 it is 2^17: from 3 times that to 5 times, or from 2 times to 4.
+        for (start, first) in [(3 << 17, 1), (2 << 17, 2)] {
+            let mut queue = queue(Index::None);
+            put_at(&mut queue, 0, 1, 1);
+            put_at(&mut queue, start, 2, 2);
+            assert_eq!(next(&mut queue), Some(first), "{start}");
+        }
+    }
+
+    #[test]
+    fn where_none_may_go_virtual_time_goes_on_to_the_first_start_and_the_finer_of_two_groups_goes() {
+        let mut queue = queue(Index::None);
+        put_at(&mut queue, 1 << 19, 1, 1);
+        put_at(&mut queue, 1 << 19, 2, 2);
+        queue.virtual_time = 0;
+        assert_eq!(next(&mut queue), Some(2));
+        assert_eq!(queue.virtual_time, (1 << 19) + 256_000 / 3);
+    }
+
+    #[test]
+    fn who_starts_too_far_from_the_front_lies_in_the_nearest_slot_and_the_order_stays() {
+        let (mut group, mut links) = (Group::empty(), Links::default());
+        let at = |slot: u64| (slot % 64) as u8;
+        assert_eq!(group.insert(&mut links, 0, 1000), at(1000));
+        assert_eq!(group.insert(&mut links, 1, 5000), at(1063), "the last that there is");
+        assert_eq!(group.insert(&mut links, 2, 10), at(1000), "the first, as the last one is 63 further on");
+        for queue in [0, 2, 1] {
+            assert_eq!(group.first(), Some(queue));
+            group.remove(&mut links, queue, if queue == 1 { at(1063) } else { at(1000) });
+        }
+        assert_eq!((group.insert(&mut links, 0, 1000), group.insert(&mut links, 1, 10)), (at(1000), at(937)));
+        assert_eq!((group.front, group.first()), (937, Some(1)));
+    }
+
+    #[test]
+    fn an_idle_flow_counts_until_virtual_time_has_come_to_its_last_finish() {
+        let mut queue = queue(Index::None);
+        put(&mut queue, 1, 0);
+        put(&mut queue, 2, 0);
+        let known =
+            |queue: &Qfq<u32>| (queue.virtual_time, queue.idle.len(), queue.weights, queue.store.queue(1).is_some());
+        // Its packet ends at 256,000; two share the work.
+        assert_eq!(next(&mut queue), Some(1));
+        assert_eq!(known(&queue), (128_000, 1, 2, true));
+        assert_eq!(next(&mut queue), Some(2));
+        assert_eq!(known(&queue), (256_000, 0, 0, false));
+    }
+
+    #[test]
+    fn of_more_idle_flows_than_are_remembered_the_first_is_forgotten() {
+        let mut queue = queue(Index::None);
+        // So many that virtual time does not come to the end of anybody's packet while these are served.
+        (0..70_000).for_each(|flow| put(&mut queue, flow, 0));
+        (0..MOST_IDLE).for_each(|_| assert!(next(&mut queue).is_some()));
+        assert_eq!((queue.idle.len(), queue.store.queue(0).is_some()), (MOST_IDLE, true));
+        assert!(next(&mut queue).is_some());
+        assert_eq!((queue.idle.len(), queue.store.queue(0), queue.weights), (MOST_IDLE, None, 69_999));
+        assert!(queue.store.queue(1).is_some());
+    }
+
+    #[test]
+    fn the_largest_finish_is_found_and_a_packet_is_drawn_all_the_same() {
+        let mut queue = queue(Index::Finish);
+        [(1, 0), (2, 1), (2, 2)].iter().for_each(|(flow, packet)| put(&mut queue, *flow, *packet));
+        assert_eq!(queue.find(Victim::LargestFinish).map(|entry| entry.packet), Some(2));
+        let drawn: BTreeSet<_> =
+            (0..100).filter_map(|draw| Some(queue.find(Victim::Any(draw << 57))?.packet)).collect();
+        assert_eq!(drawn.len(), 3);
+        assert_eq!(queue.evict(Victim::LargestFinish).map(|entry| entry.packet), Some(2));
     }
 }

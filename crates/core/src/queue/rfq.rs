@@ -184,6 +184,24 @@ impl Sums {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::Unit;
+
+    #[test]
+    fn a_flow_that_lost_its_last_packet_is_drawn_no_more() {
+        for seed in 0..20 {
+            let mut rfq = Rfq::new(Index::Longest(Unit::Bytes), seed);
+            let put = |rfq: &mut Rfq<()>, flow, size| {
+                rfq.enqueue(Entry { packet: (), flow: FlowNumber(flow), size, since: Time::ZERO });
+            };
+            put(&mut rfq, 1, 1500);
+            put(&mut rfq, 2, 100);
+            assert_eq!(rfq.evict(Victim::Longest).map(|entry| entry.flow.0), Some(1));
+            assert_eq!((rfq.active_flows(), rfq.store.queue(1)), (1, None));
+            assert_eq!(rfq.peek().map(|entry| entry.flow.0), Some(2), "seed {seed}");
+            assert_eq!(rfq.dequeue(Time::ZERO).map(|taken| taken.entry.flow.0), Some(2), "seed {seed}");
+            assert_eq!((rfq.sums.total(), rfq.next), (0, None));
+        }
+    }
 
     /// Beside sums that are made anew each time.
     #[test]

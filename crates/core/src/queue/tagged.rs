@@ -220,10 +220,7 @@ impl<P, C: Clock> Discipline<P> for Tagged<P, C> {
         let since = entry.since;
         let only = self.store.push(queue, entry, note);
         if let Some(finishes) = &mut self.finishes {
-            let last = match finishes.last(queue) {
-                Some(last) if !only => last,
-                _ => self.clock.wake(self.store.own(queue).last),
-            };
+            let last = finishes.last(queue).unwrap_or_else(|| self.clock.wake(self.store.own(queue).last));
             finishes.on_arrival(queue, self.clock.start(note, since, last).saturating_add(cost));
         }
         if !only {
@@ -295,5 +292,29 @@ impl<P, C: Clock> Discipline<P> for Tagged<P, C> {
 
     fn active_flows(&self) -> usize {
         self.active
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::queue::VirtualClock;
+    use crate::units::Rate;
+
+    #[test]
+    fn of_more_idle_flows_than_are_remembered_the_first_is_forgotten() {
+        // Time stands still, so that no flow's past is over.
+        let mut queue = VirtualClock::new(Rate::from_bits_per_sec(1000), Index::None);
+        let mut visit = |flow: u32| {
+            queue.enqueue(Entry { packet: (), flow: FlowNumber(flow), size: 100, since: Time::ZERO });
+            assert_eq!(queue.dequeue(Time::ZERO).map(|taken| taken.entry.flow.0), Some(flow));
+            (queue.idle, [0, 1].map(|flow| queue.store.queue(flow).is_some()))
+        };
+        let most = MOST_IDLE as u32;
+        (0..most - 1).for_each(|flow| {
+            visit(flow);
+        });
+        assert_eq!(visit(most - 1), (MOST_IDLE, [true, true]));
+        assert_eq!(visit(most), (MOST_IDLE, [false, true]));
     }
 }

@@ -101,10 +101,8 @@ impl Tournament {
             if self.levels.len() == level {
                 self.levels.push(Vec::new());
                 // Who has won so far comes first on a level that is new.
-                if level > 0 {
-                    self.levels[level].push(Group::EMPTY);
-                    self.levels[level][0].0[0] = self.first;
-                }
+                self.levels[level].push(Group::EMPTY);
+                self.levels[level][0].0[0] = self.first;
             }
             if self.levels[level].len() < groups {
                 self.levels[level].resize(groups, Group::EMPTY);
@@ -128,6 +126,15 @@ mod tests {
     fn operation() -> impl Strategy<Value = (u32, Option<Key>)> {
         let slot = prop_oneof![8 => 0u32..12, 2 => 0u32..70, 1 => 0u32..1100];
         (slot, proptest::option::weighted(0.7, (prop_oneof![0u64..20, Just(u64::MAX)], 0u32..3)))
+    }
+
+    #[test]
+    fn there_is_room_for_the_slots_that_there_were_and_for_no_more() {
+        let mut tournament = Tournament::default();
+        for (slot, levels) in [(0, &[1][..]), (3, &[1]), (4, &[2, 1]), (103, &[26, 7, 2, 1]), (5, &[26, 7, 2, 1])] {
+            tournament.set(slot, (1, 0));
+            assert_eq!(tournament.levels.iter().map(Vec::len).collect::<Vec<_>>(), levels, "{slot}");
+        }
     }
 
     proptest! {

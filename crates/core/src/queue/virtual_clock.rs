@@ -77,3 +77,23 @@ impl Clock for RealTime {
         self.now
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ended_before_the_latest_event_has_passed_and_time_never_goes_back() {
+        let mut clock = RealTime { bits_per_second: 1000, now: 0 };
+        clock.on_arrival(0, Time::from_nanos(5), 1, 1);
+        assert_eq!(clock.passed(), 5);
+        clock.on_served(Time::from_nanos(7), 0, 0, 1);
+        assert_eq!(clock.passed(), 7);
+        clock.on_idle(Time::from_nanos(9));
+        assert_eq!(clock.passed(), 9);
+        clock.on_arrival(0, Time::from_nanos(8), 1, 1);
+        clock.on_served(Time::from_nanos(8), 0, 0, 1);
+        clock.on_idle(Time::from_nanos(8));
+        assert_eq!(clock.passed(), 9);
+    }
+}

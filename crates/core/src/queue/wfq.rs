@@ -174,12 +174,9 @@ impl Clock for Fluid {
     }
 
     fn on_dropped(&mut self, queue: u32, cost: u64) {
-        let now = self.now();
         let flow = &mut self.flows[queue as usize];
         flow.finish = flow.finish.saturating_sub(cost);
-        if flow.weight > 0 && flow.finish <= now {
-            self.finish(queue);
-        } else if flow.weight > 0 {
+        if flow.weight > 0 {
             self.ends.set(queue, (flow.finish, 0));
         }
     }
@@ -196,14 +193,94 @@ impl Clock for Fluid {
         if self.flows.len() <= queue as usize {
             self.flows.resize(queue as usize + 1, Flow::default());
         }
-        if self.flows[queue as usize].weight > 0 {
-            self.finish(queue);
-        }
+        // The fluid system may still serve the flow whose queue it was.
+        self.finish(queue);
         self.flows[queue as usize].finish = 0;
     }
 
     #[inline]
     fn passed(&self) -> u64 {
         self.now()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thousand bytes of a flow with weight one, which the server sends in a microsecond.
+    const COST: u64 = 1000 * SCALE;
+
+    fn at(nanos: u64) -> Time {
+        Time::from_nanos(nanos)
+    }
+
+    fn fluid() -> Fluid {
+        let mut fluid = Fluid { pace: (1, 1), ..Fluid::default() };
+        (0..3).for_each(|queue| fluid.on_opened(queue, queue));
+        fluid
+    }
+
+    fn come(fluid: &mut Fluid, nanos: u64, queue: u32) -> u64 {
+        fluid.on_arrival(queue, at(nanos), COST, 1)
+    }
+
+    fn serve(fluid: &mut Fluid, nanos: u64) {
+        fluid.on_served(at(nanos), 0, 0, 1000);
+    }
+
+    #[test]
+    fn the_fluid_has_no_work_with_what_is_dropped() {
+        let mut fluid = fluid();
+        [0, 0, 1].iter().for_each(|queue| assert_eq!(come(&mut fluid, 0, *queue), 0));
+        serve(&mut fluid, 0);
+        fluid.work_until(at(500));
+        assert_eq!(fluid.passed(), COST / 4);
+        fluid.on_dropped(0, COST);
+        // Each has a thousand bytes, and the server is done with them when the fluid is.
+        serve(&mut fluid, 1000);
+        assert_eq!(come(&mut fluid, 2000, 2), COST);
+        serve(&mut fluid, 2000);
+        fluid.work_until(at(2500));
+        assert_eq!(fluid.passed(), COST + COST / 2, "the third is alone");
+    }
+
+    #[test]
+    fn a_flow_of_which_all_is_dropped_that_the_fluid_had_to_do_shares_no_more() {
+        let mut fluid = fluid();
+        [0, 1].iter().for_each(|queue| assert_eq!(come(&mut fluid, 0, *queue), 0));
+        serve(&mut fluid, 0);
+        fluid.work_until(at(500));
+        fluid.on_dropped(1, COST);
+        fluid.work_until(at(1000));
+        assert_eq!(fluid.passed(), COST / 4 + COST / 2);
+        // A drop of what the fluid is done with long since changes nothing.
+        fluid.on_dropped(1, COST);
+        serve(&mut fluid, 1000);
+        assert_eq!(come(&mut fluid, 1250, 2), COST);
+        fluid.work_until(at(1500));
+        assert_eq!(fluid.passed(), COST + COST / 4);
+    }
+
+    #[test]
+    fn when_the_link_falls_idle_all_has_passed_dropped_or_not() {
+        let mut fluid = fluid();
+        [0, 0].iter().for_each(|queue| assert_eq!(come(&mut fluid, 0, *queue), 0));
+        serve(&mut fluid, 0);
+        fluid.on_dropped(0, COST);
+        fluid.on_idle(at(1000));
+        assert_eq!((fluid.passed(), fluid.weights), (2 * COST, 0));
+    }
+
+    #[test]
+    fn a_queue_that_another_flow_takes_over_brings_nothing_along() {
+        let mut fluid = fluid();
+        fluid.on_arrival(0, at(0), COST, 3);
+        fluid.on_opened(0, 7);
+        assert_eq!((fluid.weights, fluid.ends.first()), (0, None));
+        assert_eq!(come(&mut fluid, 0, 0), 0);
+        serve(&mut fluid, 0);
+        fluid.work_until(at(500));
+        assert_eq!((fluid.weights, fluid.passed()), (1, COST / 2));
     }
 }

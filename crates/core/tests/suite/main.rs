@@ -3,6 +3,8 @@
 mod arq;
 mod arq_faults;
 mod arq_parity;
+mod arq_sender;
+mod arq_told;
 mod bond_changes;
 mod bond_classes;
 mod bond_compressed;

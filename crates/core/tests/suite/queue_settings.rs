@@ -2,7 +2,7 @@
 
 use fairspan_core::buffer::PolicyConfig;
 use fairspan_core::options::{Family, Field, Value};
-use fairspan_core::queue::{DisciplineConfig, MOST_DELAY, MOST_QUANTUM};
+use fairspan_core::queue::{Config, DisciplineConfig, MOST_DELAY, MOST_QUANTUM};
 use fairspan_core::units::{Bytes, Rate, Span};
 
 fn parse(text: &str) -> DisciplineConfig {
@@ -84,4 +84,16 @@ fn a_fair_queue_comes_with_longest_queue_drop_and_the_dual_one_with_pi2() {
         assert_eq!(usual, expected, "{}", member.name);
         assert!(usual.parse::<PolicyConfig>().is_ok());
     }
+}
+
+#[test]
+fn arithmetic_will_do_for_first_in_first_out_with_drop_tail_alone() {
+    let mut config = Config::default();
+    assert!(config.is_plain());
+    config.discipline = parse("drr");
+    assert!(!config.is_plain());
+    config.buffer = PolicyConfig::LongestQueue;
+    assert!(!config.is_plain());
+    config.discipline = parse("fifo");
+    assert!(!config.is_plain());
 }
