@@ -53,8 +53,10 @@ impl<P: Packet> Bond<P> {
         let slight = slight(&all, reserve.slight);
         let reserve = &mut self.channels.reserve;
         all.retain(|c| slight & bit(c.channel) == 0);
+        let among = all.iter().fold(0, |set, c| set | bit(c.channel));
+        let decided = core::mem::replace(&mut reserve.among, among) == among;
         let before = all.iter().filter(|c| reserve.planned & bit(c.channel) == 0).count();
-        let used = used_at_once(&all, Some(before).filter(|n| *n > 0));
+        let used = used_at_once(&all, Some(before).filter(|n| decided && *n > 0));
         // The fastest of all is needed whatever is sent.
         let needed = all.iter().skip(1).position(|c| reserve.demand.unneeded & bit(c.channel) != 0);
         let used = needed.map_or(used, |n| used.min(n + 1));

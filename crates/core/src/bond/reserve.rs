@@ -21,7 +21,7 @@
 //! | R_k, the rates of the first k together | `rate` |
 //! | T_k, round trip over the first k: that of the first, and d_k - d_1 | `trip` |
 //! | time for L bytes: L / R_k, and T_k for each doubling of [`FIRST_WINDOW`] up to R_k T_k (slow start) | [`duration`] |
-//! | how many are used at once | the k of the least time, of those where the others add R_k and a quarter at most; as before, unless that gains a tenth |
+//! | how many are used at once | the k of the least time, of those where the others add R_k and a quarter at most; as before, unless that gains a tenth or other channels are there |
 //!
 //! **What is not needed.** A sender that waits for round trips and not for the links gets less the longer they are: one with a small window, and BBR, whose window is twice what
 //! its rate fills in the *least* round trip. So where what is sent for three seconds does not grow, next to nothing of it waits, and it would fit the faster channels with a quarter to spare, and the
@@ -125,6 +125,8 @@ pub(super) struct Candidate {
 /// The channels that are held back, and which of them are called.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reserve {
+    /// The channels that were chosen among.
+    pub(super) among: u64,
     /// The channels that carry data only when they are called.
     pub(super) planned: u64,
     /// Those of them that are never called, because all together they add next to nothing.
@@ -177,7 +179,8 @@ fn doublings(window: u64, first: u64) -> u64 {
     (whole - 8) * 256 + (ratio - (1 << whole)).saturating_mul(256) / (1 << whole)
 }
 
-/// How many of the candidates, which are in the order of their delays, are used at once. `before`: how many were.
+/// How many of the candidates, which are in the order of their delays, are used at once. `before`: how many were, if that was
+/// decided before.
 pub(super) fn used_at_once(candidates: &[Candidate], before: Option<usize>) -> usize {
     let Some(first) = candidates.first() else { return 0 };
     let all = candidates.iter().map(|c| c.rate.as_bits_per_sec()).fold(0, u64::saturating_add);
@@ -190,11 +193,11 @@ pub(super) fn used_at_once(candidates: &[Candidate], before: Option<usize>) -> u
             ((all - bits) <= bits.saturating_add(bits / TOLERANCE)).then_some(time)
         })
         .collect();
-    let kept = before.map_or(candidates.len(), |n| n.min(candidates.len())) - 1;
     let possible = times.iter().enumerate().filter_map(|(k, time)| Some(((*time)?, core::cmp::Reverse(k))));
     let Some((least, core::cmp::Reverse(best))) = possible.min() else { return candidates.len() };
-    match times[kept] {
-        Some(time) if (time - least).as_nanos() < time.as_nanos() / 10 => kept + 1,
+    let kept = before.map(|n| n.clamp(1, candidates.len()) - 1);
+    match kept.and_then(|kept| times[kept].zip(Some(kept))) {
+        Some((time, kept)) if (time - least).as_nanos() < time.as_nanos() / 10 => kept + 1,
         _ => best + 1,
     }
 }

@@ -109,6 +109,18 @@ fn a_download_over_a_link_and_a_far_one_takes_no_longer_than_over_the_near_one_b
 }
 
 #[test]
+fn a_far_link_that_adds_a_little_less_than_it_delays_waits_from_the_beginning_on() {
+    for (name, paths) in [
+        ("slow", [Path(50, 85, 0, 0.0), Path(9, 153, 5, 0.0)]),
+        ("fast", [Path(200, 30, 0, 0.0), Path(195, 75, 0, 0.001)]),
+    ] {
+        let (alone, bond) = (seconds(paths, Some(0), 1), seconds(paths, None, 1));
+        println!("{name}: {bond:.2} s where the near link takes {alone:.2}");
+        assert!(alone / bond > 0.95, "{name}: {bond:.2} s where the near link takes {alone:.2}");
+    }
+}
+
+#[test]
 fn a_transfer_that_proves_long_has_the_far_link_too() {
     let paths = [DSL, FAR];
     let near = mbit(paths, Some(0), [1_000, 5_000]);
