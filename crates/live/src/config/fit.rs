@@ -15,13 +15,14 @@ use toml::Spanned;
 /// Longest name in bytes: what the peer takes.
 const NAME_MAX: usize = 64;
 /// The kernel's own tables: `default`, `main`, `local`.
-const OWN_TABLES: std::ops::RangeInclusive<u32> = 253..=255;
+pub(super) const OWN_TABLES: std::ops::RangeInclusive<u32> = 253..=255;
 const MAIN_TABLE: u32 = 254;
 
 /// Heads that are written with too few or too many brackets, and what is right.
-const HEADS: [(&str, &str); 10] = [
+const HEADS: [(&str, &str); 11] = [
     ("[peer]", "[[peer]]"),
     ("[peer.channel]", "[[peer.channel]]"),
+    ("[domains]", "[[domains]]"),
     ("[bond.link]", "[[bond.link]]"),
     ("[ring.station]", "[[ring.station]]"),
     ("[ring.reservation]", "[[ring.reservation]]"),
