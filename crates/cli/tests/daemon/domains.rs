@@ -424,6 +424,18 @@ fn a_name_s_new_address_is_followed_and_an_old_one_forgotten_when_its_time_is_ov
 }
 
 #[test]
+fn an_address_of_a_version_that_the_interface_has_not_is_left_alone() {
+    let Some(house) = House::new() else { return };
+    let config = house.split(LISTED).replace("\"10.77.0.2/24\", \"fd77::2/64\"", "\"10.77.0.2/24\"");
+    let (hub, site) = (house.hub(), house.site(&config.replace(", \"fd77::1/128\"", "")));
+    house.say("example.com", &["203.0.113.35", "2001:db8:f::35"]);
+    assert_eq!(house.reached("example.com"), ["hub", "router"]);
+    assert_eq!(site.counter("domains_refused"), 1);
+    site.stop();
+    hub.stop();
+}
+
+#[test]
 fn hostile_answers_lead_nothing_into_the_bond() {
     let Some(house) = House::new() else { return };
     let (hub, site) = (house.hub(), house.site(&house.split(LISTED)));
