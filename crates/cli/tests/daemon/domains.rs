@@ -438,8 +438,10 @@ fn an_address_of_a_version_that_the_interface_has_not_is_left_alone() {
 #[test]
 fn hostile_answers_lead_nothing_into_the_bond() {
     let Some(house) = House::new() else { return };
-    let (hub, site) = (house.hub(), house.site(&house.split(LISTED)));
-    // Loopback, multicast, one link's, nobody's; the hub outside and inside, the router, another host of the LAN, and this one.
+    let tcp = "\"198.51.100.2:51900\"\ntcp_endpoint = \"203.0.113.54:443\"";
+    let config = house.split(LISTED).replace("\"198.51.100.2:51900\"", tcp);
+    let (hub, site) = (house.hub(), house.site(&config));
+    // Loopback, multicast, one link's, nobody's; the hub outside, in use or not, and inside, the router, another host of the LAN, and this one.
     let never = [
         "127.0.0.1",
         "224.0.0.251",
@@ -451,6 +453,7 @@ fn hostile_answers_lead_nothing_into_the_bond() {
         "fe80::1",
         "::ffff:203.0.113.50",
         "198.51.100.2",
+        "203.0.113.54",
         "10.77.0.1",
         "fd77::1",
         "192.168.1.1",
@@ -597,6 +600,13 @@ fn names_change_while_the_daemon_runs() {
     reload(&house.lab, "site", &site, &house.default(&both));
     assert_eq!((house.who("site", "203.0.113.70"), house.who("site", "203.0.113.71")), ("hub".into(), "hub".into()));
     assert_eq!(house.reached("b.example"), ["router"]);
+    // With the default route's rules went none of ours, and with the interface's address no route.
+    for address in ["10.77.0.3/24", "10.77.0.2/24"] {
+        reload(&house.lab, "site", &site, &split.replace("10.77.0.2/24", address));
+        assert!(house.routes().contains("203.0.113.70 dev fs0"), "{}", house.routes());
+    }
+    assert_eq!(house.who("site", "203.0.113.70"), "hub");
+    reload(&house.lab, "site", &site, &house.default(&both));
     assert_eq!(change(""), ["domains"]);
     assert_eq!((house.who("site", "203.0.113.70"), house.who("site", "203.0.113.71")), ("hub".into(), "hub".into()));
     assert_eq!(house.lab.traces("site"), before);

@@ -253,8 +253,8 @@ mod tests {
             ("\"a.example\"", "way = \"beside\"", "domains.way", "through, past"),
             ("\"a.example\"", "peer = \"other\"", "domains.peer", "`other` is no [[peer]]'s"),
             ("\"a.example\"", "way = \"past\"\npeer = \"hub\"", "domains.peer", "leave it out"),
-            ("\"a.example\"", "keep = \"10ms\"", "domains.keep", "is not from 1 s"),
-            ("\"a.example\"", "keep = \"721h\"", "domains.keep", "is not from 1 s"),
+            ("\"a.example\"", "keep = \"10ms\"", "domains.keep", "is not from 1s"),
+            ("\"a.example\"", "keep = \"721h\"", "domains.keep", "is not from 1s"),
         ] {
             let error = with_default(&format!("[[domains]]\nnames = [{names}]\n{more}\n")).expect_err(words);
             assert_eq!((error.setting.as_str(), error.problem.contains(words)), (setting, true), "{error}");
