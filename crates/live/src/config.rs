@@ -557,12 +557,7 @@ impl Reader<'_> {
                 "there is none: add a [[peer]], a [bond] of Ethernet links, a [ring], a [shape], or a [gateway]";
             return Err(self.error(interface_span, "peer", problem));
         }
-        if raw.peer.len() > 1
-            && let Some(record) = &interface.record
-        {
-            let problem = format!("`{}`: a recording is of one bond: keep one [[peer]]", record.display());
-            return Err(self.error(interface_span, "interface.record", problem));
-        }
+        self.record_is_of_one(&interface, interface_span, raw.peer.len())?;
         let mut peers: Vec<Peer> = Vec::new();
         let (mut notices, mut splits) = (Vec::new(), Vec::new());
         for (number, raw) in raw.peer.into_iter().enumerate() {

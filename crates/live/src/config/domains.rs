@@ -1,8 +1,7 @@
 //! `[[domains]]`: names whose addresses are reached through the bond, or past it.
 
-use super::fit::OWN_TABLES;
 use super::name::is_name;
-use super::{ConfigError, Interface, Peer, Reader, Table};
+use super::{ConfigError, Interface, Peer, Reader};
 use crate::quantity::{parse_span, show_span};
 use fairspan_core::units::Span;
 use serde::Deserialize;
@@ -49,32 +48,6 @@ pub(super) struct RawDomains {
 }
 
 impl Reader<'_> {
-    /// Names are those of a bond with peers, and of an interface.
-    pub(super) fn domains_have_peers(
-        &self,
-        sections: &[Spanned<RawDomains>],
-        interface: &Interface,
-        has_peers: bool,
-    ) -> Result<(), ConfigError> {
-        let Some(first) = sections.first() else { return Ok(()) };
-        let problem = if !has_peers {
-            "is for [[peer]]s, through or past which addresses are reached: leave it out".to_owned()
-        } else if interface.port.is_some() {
-            "has no meaning for a port, which routes nothing: leave it out".to_owned()
-        } else if interface.table != Table::Auto {
-            "needs `table = \"auto\"` in [interface], as addresses become routes in a table of the daemon's own: leave `table` out"
-                .to_owned()
-        } else if interface.fwmark == 0 || OWN_TABLES.contains(&interface.fwmark) {
-            format!(
-                "needs another `fwmark` than {}, which marks nothing or is the kernel's own table: leave `fwmark` out",
-                interface.fwmark
-            )
-        } else {
-            return Ok(());
-        };
-        Err(self.error(first.span(), "domains", problem))
-    }
-
     /// All sections, for an interface with these peers.
     pub(super) fn domains(
         &self,
