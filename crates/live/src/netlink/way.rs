@@ -80,11 +80,11 @@ impl Netlink {
             Err(error) if matches!(error.errno(), Some(libc::ENETUNREACH | libc::EHOSTUNREACH)) => return Ok(true),
             other => other?,
         };
-        let routes = answers.iter().filter_map(|answer| match answer {
+        let far = answers.iter().find_map(|answer| match answer {
             RouteNetlinkMessage::NewRoute(route) => Some(leads_far(route)),
             _ => None,
         });
-        Ok(routes.last().unwrap_or(false))
+        Ok(far.unwrap_or(false))
     }
 }
 
