@@ -90,6 +90,7 @@ const CIRCLES: &[&[&str]] = &[
         "crates/live/src/config.rs",
         "crates/live/src/config/bond.rs",
         "crates/live/src/config/class.rs",
+        "crates/live/src/config/domains.rs",
         "crates/live/src/config/gateway.rs",
         "crates/live/src/config/invited.rs",
         "crates/live/src/config/peer.rs",

@@ -8,6 +8,7 @@ mod bond;
 mod change;
 mod class;
 mod confine;
+mod domains;
 mod fit;
 mod gateway;
 mod host;
@@ -35,6 +36,7 @@ pub(crate) use web::Served;
 
 pub use bond::{Bond, BondLink};
 pub use confine::Wanted;
+pub use domains::{Domains, Side};
 pub use gateway::{Gateway, OfPeer};
 pub use invited::Invited;
 pub use login::Login;
@@ -70,6 +72,8 @@ pub struct Config {
     pub interface: Interface,
     /// The peers, in the order of the file. None where the daemon is something else.
     pub peers: Vec<Peer>,
+    /// Which names' addresses are reached through the bond, and which past it.
+    pub domains: Vec<Domains>,
     /// A bond of Ethernet links, instead of peers.
     pub bond: Option<Bond>,
     /// A node of a ring, instead of peers.
@@ -189,7 +193,16 @@ pub fn default_control_socket(interface: &str) -> PathBuf {
 
 impl Config {
     const fn without_role(interface: Interface) -> Config {
-        Config { interface, peers: Vec::new(), bond: None, ring: None, shape: None, gateway: None, notices: Vec::new() }
+        Config {
+            interface,
+            peers: Vec::new(),
+            domains: Vec::new(),
+            bond: None,
+            ring: None,
+            shape: None,
+            gateway: None,
+            notices: Vec::new(),
+        }
     }
 
     /// Whether peers are reached over TCP, or may begin over it.
@@ -258,6 +271,8 @@ struct RawConfig {
     interface: Spanned<RawInterface>,
     #[serde(default)]
     peer: Vec<Spanned<peer::RawPeer>>,
+    #[serde(default)]
+    domains: Vec<Spanned<domains::RawDomains>>,
     bond: Option<Spanned<bond::RawBond>>,
     ring: Option<Spanned<ring::RawRing>>,
     shape: Option<Spanned<shape::RawShape>>,
@@ -492,6 +507,7 @@ impl Reader<'_> {
         let masquerade = raw.interface.get_ref().masquerade.as_ref().map(Spanned::span);
         let interface = self.interface(raw.interface)?;
         self.masquerade_fits(&interface, masquerade, !raw.peer.is_empty())?;
+        self.domains_have_peers(&raw.domains, &interface, !raw.peer.is_empty())?;
         if let Some(gateway) = raw.gateway {
             self.no_port(kind.as_ref(), "[gateway]")?;
             let alone = raw.ring.is_none() && raw.bond.is_none() && raw.shape.is_none();
@@ -541,12 +557,7 @@ impl Reader<'_> {
                 "there is none: add a [[peer]], a [bond] of Ethernet links, a [ring], a [shape], or a [gateway]";
             return Err(self.error(interface_span, "peer", problem));
         }
-        if raw.peer.len() > 1
-            && let Some(record) = &interface.record
-        {
-            let problem = format!("`{}`: a recording is of one bond: keep one [[peer]]", record.display());
-            return Err(self.error(interface_span, "interface.record", problem));
-        }
+        self.record_is_of_one(&interface, interface_span, raw.peer.len())?;
         let mut peers: Vec<Peer> = Vec::new();
         let (mut notices, mut splits) = (Vec::new(), Vec::new());
         for (number, raw) in raw.peer.into_iter().enumerate() {
@@ -582,7 +593,8 @@ impl Reader<'_> {
         }
         self.windows_fit(&interface, &peers, &splits)?;
         self.dns_is_reached(&interface, &dns, &peers)?;
-        Ok(Config { peers, notices, ..Config::without_role(interface) })
+        let domains = self.domains(&interface, &raw.domains, &peers)?;
+        Ok(Config { peers, domains, notices, ..Config::without_role(interface) })
     }
 
     /// What a ring cannot stand beside; `other`: where another role stands.
@@ -623,22 +635,7 @@ impl Reader<'_> {
             );
             return Err(self.error(span, "interface.mtu", problem));
         }
-        let table = match raw.table.as_ref() {
-            None => Table::Auto,
-            Some(v) => match v.get_ref() {
-                toml::Value::String(s) if s == "auto" => Table::Auto,
-                toml::Value::String(s) if s == "off" => Table::Off,
-                toml::Value::Integer(255) => {
-                    let problem = "255 is the kernel's own table `local`: write \"auto\", \"off\" or another number";
-                    return Err(self.error(v.span(), "interface.table", problem));
-                }
-                toml::Value::Integer(n) if (1..=i64::from(u32::MAX)).contains(n) => Table::Number(*n as u32),
-                other => {
-                    let problem = format!("{other} is none of \"auto\", \"off\" or a table's number");
-                    return Err(self.error(v.span(), "interface.table", problem));
-                }
-            },
-        };
+        let table = self.table(raw.table.as_ref())?;
         let metrics = raw
             .metrics
             .as_ref()

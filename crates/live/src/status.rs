@@ -85,6 +85,9 @@ pub struct Status {
     pub counters: Counters,
     /// The peers, in the order of the configuration.
     pub peers: Vec<PeerStatus>,
+    /// The names whose addresses are reached through the bond, or past it, where there are some.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub domains: Vec<DomainStatus>,
     /// The bond of Ethernet links, where there is one instead of peers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bond: Option<BondStatus>,
@@ -120,6 +123,7 @@ impl Status {
             webhook: None,
             counters: Counters::new(),
             peers: Vec::new(),
+            domains: Vec::new(),
             bond: None,
             ring: None,
             shape: None,
@@ -138,6 +142,30 @@ pub struct LockStatus {
     pub set: bool,
     /// Where packets may go, or what is wrong.
     pub detail: String,
+}
+
+/// A name whose addresses are reached through the bond, or past it, as the configuration has it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DomainStatus {
+    /// The name; those below it are meant too.
+    pub name: String,
+    /// `through` or `past`.
+    pub way: String,
+    /// The peer through which; null for `past`.
+    pub peer: Option<String>,
+    /// The addresses that are known now.
+    pub addresses: Vec<DomainAddressStatus>,
+}
+
+/// An address of a name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DomainAddressStatus {
+    /// The address.
+    pub address: String,
+    /// The name that was asked for when it was given.
+    pub asked: String,
+    /// Seconds until it is forgotten, if no answer gives it again.
+    pub expires_s: f64,
 }
 
 /// An address at which the daemon serves something.

@@ -11,6 +11,7 @@ mod bond;
 mod classes;
 mod confinement;
 mod doctor;
+mod domains;
 mod ethernet;
 mod flow;
 mod fragments;

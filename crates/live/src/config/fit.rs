@@ -1,6 +1,7 @@
 //! What the settings of an interface, its peers and their channels must be to each other and to the host: each of these is
 //! good alone, and could not work, or is hardly meant.
 
+use super::domains::RawDomains;
 use super::host::is_host;
 use super::peer::{Channel, ChannelKind, ChannelPlace, Peer};
 use super::secret::Text;
@@ -19,9 +20,10 @@ const OWN_TABLES: std::ops::RangeInclusive<u32> = 253..=255;
 const MAIN_TABLE: u32 = 254;
 
 /// Heads that are written with too few or too many brackets, and what is right.
-const HEADS: [(&str, &str); 10] = [
+const HEADS: [(&str, &str); 11] = [
     ("[peer]", "[[peer]]"),
     ("[peer.channel]", "[[peer.channel]]"),
+    ("[domains]", "[[domains]]"),
     ("[bond.link]", "[[bond.link]]"),
     ("[ring.station]", "[[ring.station]]"),
     ("[ring.reservation]", "[[ring.reservation]]"),
@@ -271,6 +273,32 @@ impl Reader<'_> {
                 self.notice(at(name), &format!("{place}.{name}"), problem);
             }
         }
+    }
+
+    /// Names are those of a bond with peers, and of an interface.
+    pub(super) fn domains_have_peers(
+        &self,
+        sections: &[Spanned<RawDomains>],
+        interface: &Interface,
+        has_peers: bool,
+    ) -> Result<(), ConfigError> {
+        let Some(first) = sections.first() else { return Ok(()) };
+        let problem = if !has_peers {
+            "is for [[peer]]s, through or past which addresses are reached: leave it out".to_owned()
+        } else if interface.port.is_some() {
+            "has no meaning for a port, which routes nothing: leave it out".to_owned()
+        } else if interface.table != Table::Auto {
+            "needs `table = \"auto\"` in [interface], as addresses become routes in a table of the daemon's own: leave `table` out"
+                .to_owned()
+        } else if interface.fwmark == 0 || OWN_TABLES.contains(&interface.fwmark) {
+            format!(
+                "needs another `fwmark` than {}, which marks nothing or is the kernel's own table: leave `fwmark` out",
+                interface.fwmark
+            )
+        } else {
+            return Ok(());
+        };
+        Err(self.error(first.span(), "domains", problem))
     }
 
     /// A default route must spare the daemon's own datagrams.

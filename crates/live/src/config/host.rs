@@ -95,6 +95,22 @@ impl Reader<'_> {
         }
     }
 
+    /// A recording is of one bond.
+    pub(super) fn record_is_of_one(
+        &self,
+        interface: &Interface,
+        span: Range<usize>,
+        peers: usize,
+    ) -> Result<(), ConfigError> {
+        match interface.record.as_ref().filter(|_| peers > 1) {
+            Some(record) => {
+                let problem = format!("`{}`: a recording is of one bond: keep one [[peer]]", record.display());
+                Err(self.error(span, "interface.record", problem))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// An address of this host where the daemon answers; `example`: a good one.
     pub(super) fn listening(
         &self,

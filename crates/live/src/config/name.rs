@@ -3,6 +3,11 @@
 /// The name and the port in `hub.example.net:51900`; `None` where that is no name.
 pub(super) fn host_and_port(text: &str) -> Option<(String, u16)> {
     let (host, port) = text.rsplit_once(':')?;
+    is_name(host).then(|| Some((host.to_owned(), port.parse().ok()?)))?
+}
+
+/// Whether that is the name of a host, or of a domain.
+pub(super) fn is_name(text: &str) -> bool {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())
             && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
@@ -10,7 +15,6 @@ pub(super) fn host_and_port(text: &str) -> Option<(String, u16)> {
             && !label.ends_with('-')
     };
     // What ends in a number is an address, or meant as one.
-    let ends_in_letters = host.rsplit('.').next()?.bytes().any(|byte| byte.is_ascii_alphabetic());
-    let is_name = host.len() <= 253 && ends_in_letters && host.split('.').all(is_label);
-    is_name.then(|| Some((host.to_owned(), port.parse().ok()?)))?
+    let last = text.rsplit('.').next().unwrap_or_default();
+    text.len() <= 253 && last.bytes().any(|byte| byte.is_ascii_alphabetic()) && text.split('.').all(is_label)
 }

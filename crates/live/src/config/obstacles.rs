@@ -16,6 +16,7 @@ use crate::lock::Lock;
 use crate::memory;
 use crate::netlink::{Destination, Netlink, TABLE_MAIN};
 use crate::roles::doctor::{self, Verdict};
+use crate::roles::domains::Domains;
 use crate::roles::masquerade::{self, Masquerade};
 use crate::roles::{Role, is_claimed, network};
 use crate::sys::packet;
@@ -363,6 +364,13 @@ impl Obstacles<'_> {
         }
         if is_running {
             return;
+        }
+        if self.may_change
+            && let Err(error) = Domains::attempt(self.config)
+        {
+            let needs = "names need nf_tables and its queue (modules nf_tables, nfnetlink_queue, nft_queue), and an `fwmark` that no other \
+                         daemon has";
+            self.tell("domains", "domains", format!("{error}: {needs}"));
         }
         let needs_privilege = ["rules", "queue"];
         let together = doctor::Together::of(self.config);

@@ -1,6 +1,6 @@
-//! Values that settings of several sections have: networks, rates, weights, MTUs, and names of devices.
+//! Values that settings of several sections have: networks, rates, weights, MTUs, tables, and names of devices.
 
-use super::{ConfigError, Reader};
+use super::{ConfigError, Reader, Table};
 use crate::quantity::parse_rate;
 use fairspan_core::units::Rate;
 use ipnet::IpNet;
@@ -62,6 +62,21 @@ impl Reader<'_> {
             }
             other => Ok(other.map(|v| *v.get_ref())),
         }
+    }
+
+    /// Where routes go.
+    pub(super) fn table(&self, value: Option<&Spanned<toml::Value>>) -> Result<Table, ConfigError> {
+        let Some(value) = value else { return Ok(Table::Auto) };
+        let problem = match value.get_ref() {
+            toml::Value::String(s) if s == "auto" => return Ok(Table::Auto),
+            toml::Value::String(s) if s == "off" => return Ok(Table::Off),
+            toml::Value::Integer(255) => {
+                "255 is the kernel's own table `local`: write \"auto\", \"off\" or another number".to_owned()
+            }
+            toml::Value::Integer(n) if (1..=i64::from(u32::MAX)).contains(n) => return Ok(Table::Number(*n as u32)),
+            other => format!("{other} is none of \"auto\", \"off\" or a table's number"),
+        };
+        Err(self.error(value.span(), "interface.table", problem))
     }
 
     pub(super) fn device_name(&self, value: &Spanned<String>, setting: &str) -> Result<String, ConfigError> {

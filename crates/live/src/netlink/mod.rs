@@ -9,6 +9,7 @@
 //! | `request` | a connection to the kernel, a request and its answers |
 //! | `interface` | interfaces and their addresses |
 //! | `route`, `rule` | routes, and rules that say which table counts |
+//! | `way` | routes to single addresses |
 //! | `guard` | what is undone |
 //! | `home` | packets with a mark are this host's |
 //! | `windows` | sockets with a mark have other initial windows |
@@ -29,6 +30,7 @@ pub mod queue;
 mod request;
 mod route;
 mod rule;
+mod way;
 mod windows;
 
 pub use guard::{Capture, Guard};
@@ -39,4 +41,5 @@ pub use request::{Netlink, NetlinkError, PROTOCOL};
 pub(crate) use route::Destination;
 pub use route::{Route, TABLE_MAIN};
 pub use rule::Rule;
+pub(crate) use way::Way;
 pub(crate) use windows::Windows;

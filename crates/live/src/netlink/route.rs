@@ -284,7 +284,7 @@ fn unspecified(family: AddressFamily) -> Option<IpAddr> {
     }
 }
 
-fn ip_of(address: &netlink_packet_route::route::RouteAddress) -> Option<IpAddr> {
+pub(super) fn ip_of(address: &netlink_packet_route::route::RouteAddress) -> Option<IpAddr> {
     use netlink_packet_route::route::RouteAddress;
     match address {
         RouteAddress::Inet(ip) => Some((*ip).into()),

@@ -10,11 +10,13 @@
 //! | `gateway` | TCP connections split before a long link, which is shared fairly |
 //! | `shaper` | two devices joined, with a queue of choice in each direction |
 //! | `host`, `network` | a TUN interface and its place in the host's network: what peers and rings share |
+//! | `domains` | addresses of some names are reached through the bond, or past it |
 //! | `masquerade` | what peers send to others leaves as this host's own |
 //! | `device` | a device whose frames are the daemon's: what Ethernet bonds, ports and shapers share |
 //! | `hello` | what the ends tell each other about a channel |
 
 mod device;
+pub(crate) mod domains;
 mod gateway;
 mod hello;
 mod host;

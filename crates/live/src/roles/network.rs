@@ -5,7 +5,7 @@ use crate::netlink::{Capture, Guard, Netlink, NetlinkError, Route, TABLE_MAIN};
 use ipnet::IpNet;
 
 /// Priority of the first rule of a captured default route; as wg-quick(8) leaves room below the main table's 32766.
-const RULE_PRIORITY: u32 = 32_700;
+pub(super) const RULE_PRIORITY: u32 = 32_700;
 /// The least MTU with which the kernel does IPv6.
 pub(crate) const IPV6_MTU: usize = 1280;
 

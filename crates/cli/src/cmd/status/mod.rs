@@ -1,5 +1,6 @@
 //! `fairspan status`: what the running daemons tell of themselves.
 
+mod domains;
 mod gateway;
 mod ring;
 pub(super) mod shape;
@@ -147,6 +148,7 @@ fn show(status: &Status) {
         show_counters("  drops and events", &peer.counters);
         peer.split.iter().for_each(|gateway| gateway::show(&format!("gateway to {}", peer.name), gateway));
     }
+    domains::show(&status.domains);
     if let Some(bond) = &status.bond {
         show_bond(bond);
     }

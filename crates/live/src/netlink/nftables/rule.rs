@@ -171,6 +171,11 @@ impl PacketRule {
         self.transport_header(2, 2).equals(&port.to_be_bytes())
     }
 
+    /// It comes from this port, of UDP or TCP.
+    pub fn from_port(self, port: u16) -> PacketRule {
+        self.transport_header(0, 2).equals(&port.to_be_bytes())
+    }
+
     /// It is this message of ICMPv6.
     pub fn icmpv6(self, kind: u8) -> PacketRule {
         self.version(true).protocol(58).transport_header(0, 1).equals(&[kind])

@@ -35,6 +35,8 @@ const RANGES_AT_ONCE: usize = 512;
 pub enum Hook {
     /// Whatever arrives, before its route is looked up.
     Prerouting = 0,
+    /// What is for this host.
+    Input = 1,
     /// What this host forwards.
     Forward = 2,
     /// What this host makes, when its route was looked up first.

@@ -14,6 +14,7 @@
 //! | `reload` | another configuration, while it runs |
 //! | `change`, `told` | channels that are removed, or changed; what the peer is told of them |
 //! | `peer` | one bond and what carries its channels |
+//! | `domains` | names whose addresses go through the bond, or past it |
 //! | `quota`, `metered` | what channels may carry in a month, and have carried; what follows |
 //! | `guests`, `joins` | invited sites; how they join |
 //! | `names`, `lookups` | endpoints that are names; when they are asked for |
@@ -21,6 +22,7 @@
 //! | `report` | log and status |
 
 mod change;
+mod domains;
 mod eager;
 mod fallback;
 mod guests;
@@ -40,6 +42,7 @@ mod side;
 mod told;
 mod ways;
 
+use super::domains::Domains;
 use super::hello::Hello;
 use super::host::TUN_BURST;
 use super::masquerade::Masquerade;
@@ -79,6 +82,9 @@ use std::path::Path;
 pub(super) struct Peers {
     /// Undone before the interface goes.
     masquerade: Option<Masquerade>,
+    /// Likewise.
+    domains: Option<Domains>,
+    poller: Poller,
     side: Side,
     transport: Transport,
     peers: Vec<PeerState>,
@@ -128,6 +134,8 @@ impl Peers {
             quotas: Quotas::open(&config.interface, now),
             guests,
             masquerade: None,
+            domains: None,
+            poller: poller.clone(),
             config,
         };
         for number in 0..peers.config.peers.len() {
@@ -147,6 +155,7 @@ impl Peers {
             Side::Port(port) => port.compare(mtu),
         }
         peers.masquerade = Masquerade::start(&peers.config)?;
+        peers.domains = Domains::start(&peers.config, poller)?;
         peers.transport.sockets.watch_all();
         peers.side.watch()?;
         peers.follow_names(now);
@@ -204,6 +213,9 @@ impl Peers {
         self.allowed = Allowed::default();
         for (number, peer) in self.config.peers.iter().enumerate() {
             peer.allowed_ips.iter().for_each(|net| self.allowed.insert(*net, number));
+        }
+        for (net, number) in self.domains.iter().flat_map(Domains::of_peers) {
+            self.allowed.insert(net, number);
         }
     }
 
@@ -425,7 +437,9 @@ impl Peers {
         let nets = self.config.peers.iter().flat_map(|peer| &peer.allowed_ips);
         match &mut self.side {
             Side::Host(host) => {
-                host.fit_mtu(&self.config.interface, nets, mtu);
+                if host.fit_mtu(&self.config.interface, nets, mtu) {
+                    self.domains.iter_mut().for_each(Domains::restore);
+                }
             }
             Side::Port(port) => port.compare(mtu),
         }
@@ -442,7 +456,9 @@ impl Machine for Peers {
             // While nothing is wanted from the host, this is an error.
             return self.read_host(now, !self.side.is_wanted());
         }
-        if let Some(number) = self.transport.sockets.find(token) {
+        if self.domains.as_ref().is_some_and(|domains| domains.is(token)) {
+            self.hear_names(now);
+        } else if let Some(number) = self.transport.sockets.find(token) {
             transport::receive(self, now, number, token);
         } else if self.transport.is_worker(token) {
             transport::receive_work(self, now);
@@ -495,6 +511,7 @@ impl Machine for Peers {
         if let Some(masquerade) = &mut self.masquerade {
             masquerade.keep(&self.config);
         }
+        self.expire_domains(now);
         self.transport.handle_housekeeping(now);
     }
 

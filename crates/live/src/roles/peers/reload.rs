@@ -130,8 +130,8 @@ impl Peers {
             }
         }
         self.guests.follow(&self.config);
-        self.route_to_peers();
         self.change_host(&before, &mut done);
+        self.follow_domains(&mut done);
         if let Some(Err(error)) = self.masquerade.as_mut().map(|masquerade| masquerade.follow(&self.config)) {
             done.failed.push(error.to_string());
         }

@@ -23,6 +23,7 @@ impl Peers {
         self.transport.count(counters);
         counters.extend(self.guests.counters());
         self.side.tell(status);
+        self.tell_domains(now, status);
         status.listen_port = self.config.interface.listen_port;
         status.listen_tcp_port = self.config.interface.listen_tcp_port;
         status.peers =
