@@ -458,6 +458,15 @@ impl Probe {
         self.small_until = now + SMALL;
     }
 
+    /// What waited nearly alone in the start, when `arrived` bytes did, met no queue of this sender's. A path that keeps order lets packets that follow
+    /// closely all wait as long, each for the slowest before it.
+    fn look_for_jitter(&mut self, round: &Round, arrived: u64) {
+        let starts = matches!(self.phase, Phase::Start { .. });
+        if starts && (arrived as f64) < SPARSE * self.rate.value() * self.trip / 1e9 {
+            self.floor = self.floor.max(round.most);
+        }
+    }
+
     /// A probe where others want more too.
     fn small_probe(&self) -> Phase {
         let bytes = FEW * self.segment * (self.trip / FAR).max(1.0);
@@ -485,11 +494,7 @@ impl Probe {
         let arrived = round.first.map_or(0, |(first, _)| round.last.0.saturating_sub(first));
         self.look_for_overflow(now, &round, arrived, enough);
         let rate = self.rate.value();
-        if matches!(self.phase, Phase::Start { .. }) && (arrived as f64) < SPARSE * rate * self.trip / 1e9 {
-            // Nearly alone, these met no queue of this sender's: so packets that follow closely may all wait, as a path that keeps order
-            // lets each wait for the slowest before it.
-            self.floor = self.floor.max(round.most);
-        }
+        self.look_for_jitter(&round, arrived);
         let target = self.floor + self.target();
         if round.least < self.target() / 4.0 {
             (self.clear, self.hidden) = (now, HIDDEN);
