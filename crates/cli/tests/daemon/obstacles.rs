@@ -1,6 +1,7 @@
 //! What of a host keeps a daemon from starting: `fairspan check` tells it before, as notices, and `fairspan up` finds the same.
 
 use crate::common::*;
+use crate::confinement::OpenDevice;
 use fairspan_live::netlink::nftables::tables;
 use fairspan_live::netlink::queue::PacketQueue;
 use serde_json::Value;
@@ -294,6 +295,8 @@ fn devices_that_are_not_what_they_must_be_are_told_before() {
 #[test]
 fn folders_in_which_the_daemon_cannot_write_are_told_before() {
     let Some(lab) = host() else { return };
+    // So that it is the folder that hinders.
+    let _device = OpenDevice::new();
     let chown = |path: &Path, user: &str| {
         let status = std::process::Command::new("chown").arg(user).arg(path).status().expect("`chown`");
         status.success()
@@ -310,14 +313,15 @@ fn folders_in_which_the_daemon_cannot_write_are_told_before() {
     let folder = |name: &str| lab.path(name).display().to_string();
     let text = |more: &str| {
         let text = bond(more, "[]").replace("control_socket = \"SOCKET\"", "control_socket = \"LAB/run/fs0.sock\"");
-        text.replace("SOCKET.state", "LAB/state").replace("LAB", &folder(""))
+        text.replace("SOCKET.state", "LAB/kept").replace("LAB", &folder(""))
     };
     let user = format!("user = \"{NOBODY}\"\n");
+    // Not `state`, which is where daemons of a test keep things by default: that they are given.
     for (made, theirs, more, setting, words, refusal) in [
         ("run", false, user.as_str(), "interface.control_socket", "cannot write in", Some("cannot write in")),
-        ("state", false, &user, "interface.state_dir", "cannot write in", Some("cannot write in")),
+        ("kept", false, &user, "interface.state_dir", "cannot write in", Some("cannot write in")),
         ("run", true, "", "interface.control_socket", "`root` cannot write in", Some("Permission denied")),
-        ("state", true, "", "interface.state_dir", "`root` cannot write in", None),
+        ("kept", true, "", "interface.state_dir", "`root` cannot write in", None),
         (
             "files",
             true,
@@ -328,7 +332,7 @@ fn folders_in_which_the_daemon_cannot_write_are_told_before() {
         ),
         ("", true, "record = \"LAB/files/x\"\n", "interface.record", "there is no folder", Some("No such file")),
     ] {
-        for name in ["run", "state", "files"] {
+        for name in ["run", "kept", "files"] {
             let _ = std::fs::remove_dir_all(lab.path(name));
         }
         let more = more.replace("LAB", &folder(""));
@@ -346,7 +350,9 @@ fn folders_in_which_the_daemon_cannot_write_are_told_before() {
             "{made} {setting}: {now:?}"
         );
         if let Some(refusal) = refusal {
-            let mut daemon = lab.start("host", "host", &text(&more));
+            // A log of its own.
+            let name = format!("{made}-{theirs}-host");
+            let mut daemon = lab.start("host", &name, &text(&more));
             assert!(!daemon.ended().success() && daemon.log().contains(refusal), "{made} {setting}: {}", daemon.log());
         }
     }
