@@ -491,7 +491,7 @@ impl PeerState {
         self.channel(id).map_or_else(|| id.to_string(), |c| c.name.clone())
     }
 
-    /// The peer is reached elsewhere from now on. True when a channel that was blocked has another socket now.
+    /// The peer is reached elsewhere from now on. True when a channel that was blocked has another socket, or another connection of the same one, now.
     pub(super) fn move_path(&mut self, now: Time, path: PathId, to: Carrier) -> bool {
         let mut unsettled = false;
         for number in 0..self.channels.len() {
@@ -499,10 +499,11 @@ impl PeerState {
             if channel.carrier.path() != Some(path) {
                 continue;
             }
-            let (before, overhead) = (channel.carrier.socket(), channel.carrier.overhead(self.seal));
+            let (before, overhead) = (channel.carrier, channel.carrier.overhead(self.seal));
             channel.carrier = to;
             channel.local = None;
-            unsettled |= channel.blocked && to.socket() != before;
+            // A port that listens has a connection for each remote.
+            unsettled |= channel.blocked && (to.socket(), to.remote()) != (before.socket(), before.remote());
             if to.overhead(self.seal) != overhead {
                 // From IPv4 to IPv6, from UDP to TCP, or back: less or more fits.
                 channel.settings.overhead = to.overhead(self.seal);
@@ -599,6 +600,21 @@ mod tests {
         assert_eq!(peer.blocked_on(1, Room::Connection(address(2))), ids(&[1]));
         assert_eq!(peer.blocked_on(1, Room::Connection(address(3))), ids(&[]));
         assert_eq!((peer.blocked_on(1, Room::Socket), peer.blocked_on(2, Room::Call)), (ids(&[0, 1]), ids(&[2])));
+    }
+
+    #[test]
+    fn what_waited_for_a_socket_or_a_connection_is_tried_where_the_peer_is_now() {
+        let (mut peer, path) = (a_peer(), crate::secure::PathId::default());
+        let at = |socket, host| {
+            let remote = SocketAddr::from(([192, 0, 2, host], 443));
+            Carrier::Sealed { path, socket, remote, stream: true }
+        };
+        join(&mut peer, 0, at(1, 1));
+        assert!(!peer.move_path(Time::ZERO, path, at(1, 2)), "nothing waits");
+        peer.set_blocked(Time::ZERO, ChannelId(0), true);
+        assert!(!peer.move_path(Time::ZERO, path, at(1, 2)), "nothing has changed");
+        assert!(peer.move_path(Time::ZERO, path, at(1, 3)), "another connection of a port");
+        assert!(peer.move_path(Time::ZERO, path, at(2, 3)), "another socket");
     }
 
     #[test]

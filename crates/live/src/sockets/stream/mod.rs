@@ -185,10 +185,13 @@ impl Stream {
         self.send(remote, |connection, stats| connection.send_message(datagram, stats))
     }
 
-    /// There is room on a connection again: where that leads.
+    /// There is room on a connection again: where that leads. Whoever waits for it is to write now.
     pub(crate) fn on_writable(&mut self, token: Token) -> Option<SocketAddr> {
         let remote = self.lines.get(&token)?.remote;
         self.send(remote, |connection, stats| connection.send_first(stats));
+        if self.lines.get(&token).is_some_and(|line| !line.connection.wants_write()) {
+            self.want_write(token, false);
+        }
         Some(remote)
     }
 
@@ -201,15 +204,20 @@ impl Stream {
             return sent;
         }
         line.unanswered.get_or_insert_with(|| system().monotonic());
-        let wants = line.connection.wants_write();
-        if wants != line.wants_write {
-            let interest = if wants { Interest::ReadAndWrite } else { Interest::Read };
-            match self.poller.set_interest(token, line.connection.as_fd(), interest) {
-                Ok(()) => line.wants_write = wants,
-                Err(error) => tracing::error!(%remote, %error, "cannot wait for a connection"),
-            }
+        // A message that finds room does not mean that those who were refused before it know of that: they wait to be told.
+        if line.connection.wants_write() {
+            self.want_write(token, true);
         }
         sent
+    }
+
+    fn want_write(&mut self, token: Token, wants: bool) {
+        let Some(line) = self.lines.get_mut(&token).filter(|line| line.wants_write != wants) else { return };
+        let interest = if wants { Interest::ReadAndWrite } else { Interest::Read };
+        match self.poller.set_interest(token, line.connection.as_fd(), interest) {
+            Ok(()) => line.wants_write = wants,
+            Err(error) => tracing::error!(remote = %line.remote, %error, "cannot wait for a connection"),
+        }
     }
 
     /// The connection ended by itself.

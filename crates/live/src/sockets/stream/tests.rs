@@ -83,3 +83,44 @@ fn who_proves_nothing_in_time_and_who_falls_silent_is_closed() {
     stream.lines.get_mut(&tokens[0]).expect("there").since = now.saturating_sub(PROOF_WITHIN);
     assert_eq!((stream.expire(), is_open(&mut clients[0])), (Vec::new(), false));
 }
+
+/// Writes runs to `remote` until there is no room.
+fn fill(stream: &mut Stream, remote: SocketAddr) {
+    loop {
+        let mut run = Run::default();
+        while let Some(room) = run.room(1000) {
+            room.fill(7);
+            run.commit(1000);
+        }
+        match stream.send_run(remote, &mut run) {
+            Sent::Done => {}
+            stopped => return assert_eq!(stopped, Sent::Blocked),
+        }
+    }
+}
+
+/// Reads until nothing comes for a moment.
+fn drain(client: &mut TcpStream) {
+    client.set_read_timeout(Some(Duration::from_millis(200))).expect("a timeout");
+    while client.read(&mut [0; 65_536]).is_ok_and(|count| count > 0) {}
+}
+
+#[test]
+fn who_was_refused_is_told_of_room_also_where_a_message_found_it_first() {
+    let poller = Poller::new().expect("epoll");
+    let (mut stream, to) = listener(&poller);
+    let mut client = connect([127, 0, 1, 1], to);
+    let [token] = stream.accept()[..] else { panic!("one is accepted") };
+    let remote = stream.lines[&token].remote;
+    fill(&mut stream, remote);
+    assert!(stream.lines[&token].wants_write, "it is waited for");
+    // Until a message is written, and what was before it.
+    while stream.lines[&token].connection.wants_write() {
+        drain(&mut client);
+        assert_eq!(stream.send_message(remote, &[1; 32]), Sent::Done);
+    }
+    assert!(stream.lines[&token].wants_write, "the others wait still");
+    assert_eq!((stream.on_writable(token), stream.lines[&token].wants_write), (Some(remote), false));
+    fill(&mut stream, remote);
+    assert!(stream.lines[&token].wants_write, "and wait again");
+}
