@@ -178,4 +178,33 @@ one_left() { [ "$(on site "$fairspan" status fs0 --json | grep -o '"number":[0-9
 eventually one_left || wrong "the channel is still there: $(cat "$work/reload.procd")"
 [ "$before" = "$(on site "$fairspan" status fs0 --json | sed -n 's/.*"pid":\([0-9]*\).*/\1/p')" ] || wrong 'the daemon was started anew'
 on site ping -q -c 1 -W 5 10.77.0.1 >/dev/null || wrong 'no ping after the change'
-echo "settings of UCI: $(wc -l <"$work/wanted") as documented; two daemons started, one changed"
+
+# Names: sections with and without a name of their own, and one of another interface.
+cat >>"$work/site.uci" <<'EOF'
+
+config domains
+	option interface 'fs0'
+	list names 'example.com'
+	list names 'example.net'
+
+config domains 'office'
+	option interface 'fs0'
+	option peer 'hub'
+	list names 'office.example'
+	option keep '24h'
+
+config domains
+	option interface 'fs9'
+	list names 'elsewhere.example'
+EOF
+service site check >"$work/names.log" 2>&1 || wrong 'the names are found wrong'
+service site reload_service >>"$work/names.log" 2>&1 || wrong 'the service does not reload'
+cat >"$work/names" <<'EOF'
+name example.com, and those below it: through the bond, by peer hub
+name example.net, and those below it: through the bond, by peer hub
+name office.example, and those below it: through the bond, by peer hub
+EOF
+named() { on site "$fairspan" explain fs0 2>&1 | grep '^name ' | diff "$work/names" - >"$work/names-diff.log"; }
+eventually named || wrong 'the daemon has other names'
+[ "$before" = "$(on site "$fairspan" status fs0 --json | sed -n 's/.*"pid":\([0-9]*\).*/\1/p')" ] || wrong 'the daemon was started anew'
+echo "settings of UCI: $(wc -l <"$work/wanted") as documented; two daemons started, one changed twice"
