@@ -31,23 +31,28 @@ made() { # file, interface
 }
 
 # Every setting of the documents becomes what stands there as an example.
-awk -F '|' -v out="$work/settings" -v want="$work/wanted" '
+awk -F '|' -v out="$work/settings" -v want="$work/wanted" -v want_last="$work/wanted-last" '
     /^#/ { kind = "" }
     /^## `\[interface\]`/ { kind = "interface" }
     /^## `\[\[peer\]\]`/ { kind = "peer" }
     /^## `\[\[peer\.channel\]\]`/ { kind = "channel" }
+    /^## `\[\[peer\.class\]\]`/ { kind = "class" }
+    /^## `\[\[domains\]\]`/ { kind = "domains" }
     kind == "" || !/^\| `[a-z_]+` \| `/ { next }
     {
         key = $2; example = $3
         gsub(/^ *`|` *$/, "", key); gsub(/^ *`|` *$/, "", example)
-        owner = kind == "peer" ? "interface" : "peer"
+        owner = kind == "channel" || kind == "class" ? "peer" : "interface"
         if (!(kind in began)) {
             printf "config %s \047%s\047\n", kind, kind >out
             if (kind != "interface") printf "\toption %s \047%s\047\n", owner, owner >out
         }
         began[kind] = 1
-        print key " = " example >want
         line = example
+        # What stands in a list is text, also a number.
+        if (example ~ /^\[/) { gsub(/"/, "", example); gsub(/[^][, ]+/, "\"&\"", example) }
+        # Names come after all peers.
+        print key " = " example >(kind == "domains" ? want_last : want)
         if (line ~ /^\[/) {
             gsub(/^\[|\]$/, "", line)
             count = split(line, items, /, */)
@@ -59,12 +64,13 @@ awk -F '|' -v out="$work/settings" -v want="$work/wanted" '
             printf "\toption %s \047%s\047\n", key, line >out
         }
     }' docs/settings.md
+cat "$work/wanted-last" >>"$work/wanted"
 [ "$(wc -l <"$work/wanted")" -gt 70 ] || wrong "only $(wc -l <"$work/wanted") settings are found in the document"
 # The name of the interface is that of its section, unless it says another.
 made "$work/settings" interface >"$work/toml" || wrong 'the settings of the document are refused'
 grep -v -e '^\[' -e '^$' "$work/toml" >"$work/got"
 diff "$work/wanted" "$work/got" || wrong 'these settings become something else'
-[ "$(grep -c '^\[' "$work/toml")" = 3 ] || wrong "sections: $(grep '^\[' "$work/toml")"
+[ "$(grep -c '^\[' "$work/toml")" = 5 ] || wrong "sections: $(grep '^\[' "$work/toml")"
 
 # What is text stays text, whatever is in it.
 cat >"$work/hostile" <<'EOF'
@@ -172,4 +178,33 @@ one_left() { [ "$(on site "$fairspan" status fs0 --json | grep -o '"number":[0-9
 eventually one_left || wrong "the channel is still there: $(cat "$work/reload.procd")"
 [ "$before" = "$(on site "$fairspan" status fs0 --json | sed -n 's/.*"pid":\([0-9]*\).*/\1/p')" ] || wrong 'the daemon was started anew'
 on site ping -q -c 1 -W 5 10.77.0.1 >/dev/null || wrong 'no ping after the change'
-echo "settings of UCI: $(wc -l <"$work/wanted") as documented; two daemons started, one changed"
+
+# Names: sections with and without a name of their own, and one of another interface.
+cat >>"$work/site.uci" <<'EOF'
+
+config domains
+	option interface 'fs0'
+	list names 'example.com'
+	list names 'example.net'
+
+config domains 'office'
+	option interface 'fs0'
+	option peer 'hub'
+	list names 'office.example'
+	option keep '24h'
+
+config domains
+	option interface 'fs9'
+	list names 'elsewhere.example'
+EOF
+service site check >"$work/names.log" 2>&1 || wrong 'the names are found wrong'
+service site reload_service >>"$work/names.log" 2>&1 || wrong 'the service does not reload'
+cat >"$work/names" <<'EOF'
+name example.com, and those below it: through the bond, by peer hub
+name example.net, and those below it: through the bond, by peer hub
+name office.example, and those below it: through the bond, by peer hub
+EOF
+named() { on site "$fairspan" explain fs0 2>&1 | grep '^name ' | diff "$work/names" - >"$work/names-diff.log"; }
+eventually named || wrong 'the daemon has other names'
+[ "$before" = "$(on site "$fairspan" status fs0 --json | sed -n 's/.*"pid":\([0-9]*\).*/\1/p')" ] || wrong 'the daemon was started anew'
+echo "settings of UCI: $(wc -l <"$work/wanted") as documented; two daemons started, one changed twice"

@@ -415,6 +415,9 @@ fn put_counters(metric: &mut MetricEncoder<'_>, labels: &[(&str, &str)], counter
 mod board;
 
 #[cfg(test)]
+mod collector;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::status::{ClassStatus, RingFairStatus, RingLimitStatus, RingLinkStatus, RingletStatus, WaitStatus};

@@ -8,7 +8,7 @@ use crate::status::{
 use std::collections::BTreeSet;
 
 const BOARD: &str = include_str!("../../../../docs/grafana/fairspan.json");
-const ALARMS: &str = include_str!("../../../../docs/grafana/alarms.yml");
+pub(super) const ALARMS: &str = include_str!("../../../../docs/grafana/alarms.yml");
 
 fn sharing() -> SharingStatus {
     let wait = WaitStatus { packets: 1, median_ms: Some(1.0), p99_ms: Some(1.0) };
@@ -76,14 +76,14 @@ fn everything() -> Status {
 }
 
 /// The metrics that there are, as one asks for them.
-fn metrics() -> BTreeSet<String> {
+pub(super) fn metrics() -> BTreeSet<String> {
     let page = page(everything());
     let types = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
     types.map(|(name, kind)| if kind == "counter" { format!("{name}_total") } else { name.to_owned() }).collect()
 }
 
 /// The metrics for which a text asks.
-fn asked(text: &str) -> BTreeSet<&str> {
+pub(super) fn asked(text: &str) -> BTreeSet<&str> {
     let part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let begins = text.match_indices("fairspan_").map(|(at, _)| &text[at..]);
     begins.map(|rest| &rest[..rest.find(|c| !part(c)).unwrap_or(rest.len())]).collect()
