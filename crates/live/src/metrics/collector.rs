@@ -50,7 +50,9 @@ fn the_collector_asks_where_a_daemon_of_the_documents_answers() {
     assert!(instance.ends_with(&format!(":{port}")), "{instance}");
     // A collector that is told nothing else asks for /metrics, and takes this.
     assert!(CONTENT_TYPE.starts_with("application/openmetrics-text; version=1.0.0"));
-    for said in [&format!("`{}`", scrape["job_name"].as_str().expect("a name")), &format!("metrics = \"{}\"", targets[0])] {
+    for said in
+        [&format!("`{}`", scrape["job_name"].as_str().expect("a name")), &format!("metrics = \"{}\"", targets[0])]
+    {
         assert!(section().contains(said.as_str()), "docs/web.md does not say {said}");
     }
 }
