@@ -180,8 +180,8 @@ run_failure() { # command ...
     [ "$mode" != long ] || [ "${gap%.*}" -lt 50 ]
 }
 kill_node() { kill -KILL "$(cat "$work/$1.pid")"; }
-# On a busy machine a killed process may still hold its socket when the next line of a script runs.
-has_ended() { ! [ -e "/proc/$(cat "$work/$1.pid")/exe" ]; }
+# On a busy machine a killed process may still hold its socket when the next line of a script runs. A zombie holds nothing.
+has_ended() { ! grep -q '^State:[[:space:]]*[^Z[:space:]]' "/proc/$(cat "$work/$1.pid")/status" 2>/dev/null; }
 start_again() { eventually has_ended "$1" || wrong "$1 does not end"; start "$1"; }
 pull() { ip -n "fs-$$-wire" link set "$1" down; }
 plug() { ip -n "fs-$$-wire" link set "$1" up; }
