@@ -22,6 +22,9 @@ const REQUEST_LIMIT: usize = 4096;
 /// Longest that a client is served: one that neither asks nor reads would keep the daemon awake.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The same for one whose answer takes the daemon some work, which it and the kernel may need seconds for on a busy machine.
+const AT_WORK: Duration = Duration::from_secs(60);
+
 /// How long a socket of somebody who says nothing is asked whether a daemon is behind it. One that was killed can be reached until the system
 /// has taken it down, which takes it a while on a busy machine: each network interface waits for all processors.
 const TAKEN_DOWN: Duration = Duration::from_secs(3);
@@ -48,6 +51,13 @@ pub enum Request {
         /// Its name.
         channel: String,
     },
+}
+
+impl Request {
+    /// How long its answer may take.
+    fn patience(&self) -> Duration {
+        if matches!(self, Request::Reload) { AT_WORK } else { PATIENCE }
+    }
 }
 
 /// What became of the wish to take a channel out or in.
@@ -82,16 +92,27 @@ pub enum ControlError {
 /// Asks the daemon behind `path`; gives its answer, one line of JSON.
 ///
 /// # Errors
-/// What the system says: `NotFound` and `ConnectionRefused` mean that no daemon is there.
+/// What the system says: `NotFound` and `ConnectionRefused` mean that no daemon is there, `TimedOut` that it does not answer.
 pub fn ask(path: &Path, request: &Request) -> io::Result<String> {
+    ask_within(path, request, request.patience())
+}
+
+fn ask_within(path: &Path, request: &Request, patience: Duration) -> io::Result<String> {
+    let silent = |error: io::Error| match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            let problem = format!("the daemon does not answer within {} s", patience.as_secs_f32());
+            io::Error::new(ErrorKind::TimedOut, problem)
+        }
+        _ => error,
+    };
     let mut stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    stream.set_write_timeout(Some(Duration::from_secs(5)))?;
+    stream.set_read_timeout(Some(patience))?;
+    stream.set_write_timeout(Some(patience))?;
     let mut line = serde_json::to_string(request)?;
     line.push('\n');
-    stream.write_all(line.as_bytes())?;
+    stream.write_all(line.as_bytes()).map_err(silent)?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
+    stream.read_to_string(&mut answer).map_err(silent)?;
     if answer.is_empty() {
         return Err(io::Error::new(ErrorKind::UnexpectedEof, "the daemon closed without an answer"));
     }
@@ -193,7 +214,7 @@ impl Control {
                 });
             }
         }
-        self.connections.retain_mut(|c| c.advance(&mut answer) && c.since.elapsed() < PATIENCE);
+        self.connections.retain_mut(|c| c.advance(&mut answer) && c.since.elapsed() < c.patience());
     }
 }
 
@@ -221,6 +242,10 @@ impl Drop for Control {
 }
 
 impl Connection {
+    fn patience(&self) -> Duration {
+        if self.waits { AT_WORK } else { PATIENCE }
+    }
+
     /// This is the answer.
     fn take(&mut self, line: &str) {
         self.answer = format!("{line}\n").into_bytes();
@@ -340,6 +365,36 @@ mod tests {
         control.serve(|_| unreachable!("nothing was asked"));
         assert!(!control.is_busy());
         assert_eq!(silent.read(&mut [0; 8]).unwrap(), 0, "closed");
+    }
+
+    #[test]
+    fn a_client_whose_answer_takes_longer_has_it_all_the_same_and_is_told_where_there_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("fs0.sock");
+        let mut control = Control::open(&path).unwrap();
+        let mut client = UnixStream::connect(&path).unwrap();
+        client.write_all(b"{\"command\":\"reload\"}\n").unwrap();
+        let serve = |control: &mut Control| control.serve(|_| None);
+        serve(&mut control);
+        control.connections[0].since -= PATIENCE;
+        serve(&mut control);
+        assert!(control.is_busy(), "the daemon works on it");
+        control.answer_waiting("done");
+        serve(&mut control);
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).unwrap();
+        assert_eq!((answer.as_str(), control.is_busy()), ("done\n", false));
+        // Nobody waits for ever.
+        let mut client = UnixStream::connect(&path).unwrap();
+        client.write_all(b"{\"command\":\"reload\"}\n").unwrap();
+        serve(&mut control);
+        control.connections[0].since -= AT_WORK;
+        serve(&mut control);
+        assert!(!control.is_busy());
+        let silent = ask_within(&path, &Request::Reload, Duration::from_millis(500)).unwrap_err();
+        assert_eq!(silent.kind(), ErrorKind::TimedOut);
+        assert_eq!(silent.to_string(), "the daemon does not answer within 0.5 s");
+        assert!(Request::Reload.patience() > Request::Status.patience());
     }
 
     #[test]
