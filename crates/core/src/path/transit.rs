@@ -1,21 +1,23 @@
 //! How long a channel takes, as its receiver sees it: at least, and usually.
 //!
 //! What it is: transits (RFC 3550 section 6.4.1: the arrival by this clock less the departure by the peer's), of which the clocks'
-//! unknown offset is a part. The least of the last 10 to 20 s has no queue in it. What is usual is the mean and five times the mean
-//! deviation, smoothed over [`SAMPLES`] each as RFC 6298 smooths round trips, and of that the most in the last 2 to 4 s: on a link
+//! unknown offset is a part. The least of the last 10 to 20 s has no queue in it. What is usual is the mean and four times
+//! the mean deviation, smoothed over [`SAMPLES`] each as RFC 6298 smooths round trips, and of that the most in the last 2 to 4 s: on a link
 //! that keeps order, packets that follow each other closely all take about as long as the slowest of them, which looks like a queue, while those
-//! that go alone, such as echo requests, are spread. So these are counted apart, and tell the most. Where that is less than [`STEADY`] above the least, the channel does not vary.
+//! that go alone, such as echo requests, are spread. So these are counted apart, and tell the most. [`ROW`] of them close behind each other are
+//! traffic; what goes before it has no queue of its own. Where that is less than [`STEADY`] above the least, the channel does not vary.
 //!
 //! **A queue is no jitter.** Where a link becomes slower, what is sent waits there, and nobody should make all other packets wait as long.
 //! A queue grows by a second in a second at most: while more comes than goes, each packet arrives later behind the one before than it
 //! left, and by no more than the time between the arrivals. Jitter jumps. So the line that follows the transits, falls with them at
 //! once and rises by the time that passes, is taken for a queue, and what packets take beyond it is jitter. Packets that go alone have no queue
-//! of their own before them, but where traffic has just gone what it left behind may still stand there, and is taken off.
+//! of their own before them, but where traffic has just gone what it left behind may still stand there. So what goes alone then and may stand in a
+//! queue is no sample: with the queue taken off, nothing would be left of its jitter, and samples with and without it would seem to vary more than each.
 //!
 //! **A queue that stands hides the jitter behind it.** On a link that keeps order the packets behind a queue take about as long as each other. So while no sample of a window met the
 //! path without one, what was usual before stays, for 30 s at most. What goes alone, with no traffic beside it, has none before it.
 //!
-//! **A link that stands still is no jitter.** What goes alone then takes far longer, and five deviations with it in them are kept for as long as 64
+//! **A link that stands still is no jitter.** What goes alone then takes far longer, and deviations with it in them are kept for as long as 64
 //! samples take, of which there are few. So while traffic follows closely, what goes alone counts only as long as it tells of no more than [`FAR`].
 //!
 //! **A path that is used again** after it was not, and has become shorter meanwhile, is seen by [`FEW`] samples in a row that are less than the mean and differ by less
@@ -36,6 +38,8 @@ const HIDDEN: u8 = 15;
 const PAUSE: Span = Span::from_millis(5);
 /// A packet that left so long after the one before goes alone.
 const ALONE: i64 = 15_000_000;
+/// So many packets in a row that each left so close behind the one before are traffic.
+const ROW: u32 = 4;
 /// So long after packets that followed each other one that goes alone is beside traffic.
 const BESIDE: Span = Span::from_secs(1);
 /// What goes alone beside traffic and usually takes so much longer than the least tells of a link that stood still.
@@ -69,7 +73,7 @@ impl Spread {
         anew
     }
 
-    /// One more; the mean and five times the deviation, or the value itself as long as there are few.
+    /// One more; the mean and four deviations, or the value itself as long as there are few.
     fn add(&mut self, value: i64) -> i64 {
         self.samples = (self.samples + 1).min(SAMPLES);
         if self.samples == 1 {
@@ -78,7 +82,7 @@ impl Spread {
         let off = value.saturating_sub(self.mean);
         self.mean = self.mean.saturating_add(off / self.samples);
         self.deviation += (off.saturating_abs() - self.deviation) / self.samples;
-        if self.samples < FEW { value } else { self.mean.saturating_add(self.deviation.saturating_mul(5)) }
+        if self.samples < FEW { value } else { self.mean.saturating_add(self.deviation.saturating_mul(4)) }
     }
 }
 
@@ -94,6 +98,8 @@ pub(crate) struct Transit {
     /// When the packet before left, less a constant, and when one was a sample.
     left: i64,
     sampled: Time,
+    /// Packets in a row, each of which left close behind the one before.
+    row: u32,
     /// When one that followed another closely was a sample.
     followed: Option<Time>,
     /// When the window of `most` began, and whether a sample of it met no queue.
@@ -125,7 +131,9 @@ impl Transit {
     #[inline]
     pub(crate) fn add(&mut self, now: Time, transit: i64) -> bool {
         let left = (now.as_nanos() as i64).wrapping_sub(transit);
-        let close = left.saturating_sub(core::mem::replace(&mut self.left, left)) < ALONE;
+        let after = left.saturating_sub(core::mem::replace(&mut self.left, left));
+        self.row = if after < ALONE { self.row.saturating_add(1) } else { 0 };
+        let close = self.row >= ROW;
         let since = now.since(core::mem::replace(&mut self.came, now)).as_nanos() as i64;
         self.queued = if self.least().is_none() { transit } else { transit.min(self.queued.saturating_add(since)) };
         let sample = self.least().is_none() || now.since(self.sampled) >= PAUSE;
@@ -152,10 +160,12 @@ impl Transit {
         let beside = !close && self.is_beside_traffic(now);
         let queue = self.queued.saturating_sub(self.least().unwrap_or(self.queued)).max(0);
         self.clear |= queue < STEADY || !close && !beside;
-        if close || beside {
-            transit = transit.saturating_sub(queue);
+        if beside && queue >= STEADY {
+            // What it would have taken without traffic is not known.
+            return;
         }
         if close {
+            transit = transit.saturating_sub(queue);
             self.followed = Some(now);
         }
         let least = self.least().unwrap_or(transit);
@@ -306,10 +316,49 @@ mod tests {
     fn packets_that_go_alone_show_jitter_whole_and_those_close_together_no_more() {
         for seed in 0..5 {
             let (alone, close) = (usual(20.0, 100.0, seed), usual(20.0, 0.2, seed));
-            assert!((110.0..160.0).contains(&alone) && close <= alone, "{alone:.0} and {close:.0} ms");
+            assert!((105.0..140.0).contains(&alone) && close <= alone, "{alone:.0} and {close:.0} ms");
         }
         assert_eq!([usual(0.0, 10.0, 1), usual(0.0, 0.2, 1)].map(f64::round), [50.0; 2]);
         assert!(usual(0.5, 100.0, 1) < 50.0, "what varies by less than HyStart sees is not waited for");
+    }
+
+    /// What is usual in ms, at most and at least from the tenth second on, of a link of 100 ms that keeps order, where a packet's own delay is spread
+    /// by 15 ms: one goes each `gap` ms, and each `every` seconds `close` more, 6 ms apart.
+    fn beside(gap: u32, close: u32, every: u32, seed: u64) -> [i64; 2] {
+        let (mut transit, mut rng, mut last) = (Transit::default(), Rng::new(seed), 0.0f64);
+        let mut send = |transit: &mut Transit, at: f64| {
+            let normal: f64 = (0..12).map(|_| rng.next_u64() as f64 / u64::MAX as f64).sum::<f64>() - 6.0;
+            last = (at + 100.0 + 15.0 * normal).max(last);
+            transit.add(Time::from_nanos((last * 1e6) as u64), ((last - at) * 1e6) as i64);
+        };
+        let mut seen = [i64::MIN, i64::MAX];
+        for at in (0..60_000).step_by(gap as usize) {
+            send(&mut transit, f64::from(at));
+            if at % (1000 * every) == 0 {
+                (1..=close).for_each(|n| send(&mut transit, f64::from(at + 6 * n)));
+            }
+            if at > 10_000 {
+                let usual = transit.usual().unwrap() / 1_000_000;
+                seen = [seen[0].max(usual), seen[1].min(usual)];
+            }
+        }
+        seen
+    }
+
+    #[test]
+    fn a_few_packets_close_together_are_no_traffic_and_show_jitter_as_those_that_go_alone_do() {
+        for seed in 0..10 {
+            let ([most, least], [_, alone]) = (beside(20, 2, 1, seed), beside(20, 0, 1, seed));
+            assert!(least >= alone - 8 && most <= alone + 16, "{least} to {most} ms, {alone} alone");
+        }
+    }
+
+    #[test]
+    fn jitter_of_what_goes_alone_beside_traffic_is_not_made_longer_by_taking_it_for_a_queue() {
+        for seed in 0..10 {
+            let ([most, least], [alone, _]) = (beside(100, 12, 2, seed), beside(100, 0, 1, seed));
+            assert!(most <= alone + 14, "{least} to {most} ms, {alone} alone");
+        }
     }
 
     #[test]
