@@ -54,6 +54,7 @@ mod ring_node;
 mod ring_node_hostile;
 mod ring_packets;
 mod ring_protection;
+mod ring_rivals;
 mod ring_stalls;
 mod ring_station_queues;
 mod select_allocations;
