@@ -388,6 +388,7 @@ fn of_timeouts_in_a_row_the_first_alone_halves_what_the_flow_grows_to() {
         rounds
     };
     let (once, twice) = (rounds(1), rounds(2));
+    eprintln!("{once:?} {twice:?}");
     assert_eq!(once, twice);
     assert!(once[5] <= 10 && once[5] >= 5, "half the window is 5, then one more a round trip: {once:?}");
 }

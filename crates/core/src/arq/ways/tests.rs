@@ -495,3 +495,54 @@ fn a_debt_is_sat_out_while_somebody_else_can_go_and_forgiven_while_nobody_can() 
     let after = turns(&mut two, 60, &[0, 1, 2, 3]);
     assert!(!after.contains(&3), "{after:?}");
 }
+
+#[test]
+fn quanta_follow_the_rates_from_round_to_round_and_stay_while_they_are_right_to_a_64th() {
+    let whole = 1000 * PARTS;
+    let quanta = |ways: &Ways| {
+        let Turns::Srr(srr, _) = &ways.turns else { panic!("no surplus round robin") };
+        [0, 1, 2].map(|path| u64::from(srr.quantum(ChannelId(path))))
+    };
+    let rates = |ways: &Ways| [0, 1, 2].map(|law| ways.laws[law].law.pacing_rate().map_or(0, Rate::as_bits_per_sec));
+    let right = |ways: &Ways| {
+        let most = rates(ways).into_iter().max().expect("three");
+        rates(ways).map(|rate| (u128::from(rate) * u128::from(whole) / u128::from(most)) as u64)
+    };
+    // A packet by this path, and its answer after so many microseconds.
+    let mut at = 0;
+    let mut answer = |ways: &mut Ways, path: u8, micros: u64| {
+        at += 1000;
+        let sent = Time::from_nanos(1000 * at);
+        ways.on_sent(sent, ChannelId(path), Seq(0), 1000, false);
+        let echo = ways.on_ack(sent + Span::from_micros(micros), (ChannelId(path), sent), Span::ZERO, Seq(0));
+        assert_eq!(echo, Echo::Fresh(Span::from_micros(micros)));
+    };
+    let all = [0, 1, 2];
+    let mut ways = ways(Striping::Srr, 3);
+    // Until a path has told its rate its part is a packet.
+    assert_eq!(turns(&mut ways, 6, &all), [0, 1, 2, 0, 1, 2]);
+    for (path, micros) in [(0, 10), (1, 20), (2, 40)] {
+        answer(&mut ways, path, micros);
+    }
+    assert_eq!((turns(&mut ways, 2, &all), quanta(&ways)), (alloc::vec![0, 1], [whole; 3]), "the round goes on");
+    assert_eq!((turns(&mut ways, 1, &all), quanta(&ways)), (alloc::vec![2], right(&ways)), "the next has begun");
+    let one = quanta(&ways);
+    assert_eq!([one[0] / one[1], one[0] / one[2]], [2, 4], "{one:?}");
+    let went = turns(&mut ways, 700, &all);
+    let counts = [0, 1, 2].map(|path| went.iter().filter(|went| **went == path).count());
+    assert!(counts[0].abs_diff(400) <= 2 && counts[1].abs_diff(200) <= 2 && counts[2].abs_diff(100) <= 2, "{counts:?}");
+    // 20 and an eighth; then much more.
+    answer(&mut ways, 1, 21);
+    turns(&mut ways, 14, &all);
+    assert!(quanta(&ways) == one && right(&ways) != one, "{one:?} {:?}", right(&ways));
+    answer(&mut ways, 1, 60);
+    turns(&mut ways, 14, &all);
+    assert!(quanta(&ways) == right(&ways) && right(&ways)[1] < one[1], "{one:?} {:?}", right(&ways));
+    // Only those that are up have turns, though their quanta stay.
+    let before = quanta(&ways);
+    ways.take_down(Time::ZERO, ChannelId(2));
+    assert!(!turns(&mut ways, 20, &all).contains(&2));
+    assert!(ways.on_answer(ChannelId(2)));
+    assert!(turns(&mut ways, 20, &all).contains(&2));
+    assert_eq!(quanta(&ways), before);
+}
