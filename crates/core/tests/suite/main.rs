@@ -48,6 +48,7 @@ mod ring_control;
 mod ring_discovery;
 mod ring_dvsr;
 mod ring_dvsr_agent;
+mod ring_fair_rate;
 mod ring_hostile;
 mod ring_network;
 mod ring_node;
