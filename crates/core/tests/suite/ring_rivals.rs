@@ -4,7 +4,7 @@ use fairspan_core::ring::dba::Dba;
 use fairspan_core::ring::explicit::Explicit;
 use fairspan_core::ring::fairness::{Fairness, Station, View};
 use fairspan_core::ring::message::{self, Bits, Head, Kind};
-use fairspan_core::ring::topology::Topology;
+use fairspan_core::ring::topology::{Topology, Way};
 use fairspan_core::ring::{NodeId, Ringlet};
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Rate, Span, Time};
@@ -159,5 +159,44 @@ fn dba_and_explicit_rates_follow_their_formulas_whatever_comes_and_whenever_it_i
         holds(&mut agent, Kind::Dba, dba, ringlet, &mut rng, nodes);
         let mut agent = Explicit::new(here, ringlet, nodes, INTERVAL, Time::ZERO);
         holds(&mut agent, Kind::Explicit, explicit, ringlet, &mut rng, nodes);
+    }
+}
+
+#[test]
+fn where_a_link_is_lost_the_node_before_it_makes_the_messages_from_then_on() {
+    let here = NodeId::at(HERE);
+    let agents = |ringlet| -> [Box<dyn Fairness>; 2] {
+        [
+            Box::new(Dba::new(here, ringlet, 5, INTERVAL, Time::ZERO)),
+            Box::new(Explicit::new(here, ringlet, 5, INTERVAL, Time::ZERO)),
+        ]
+    };
+    for ringlet in Ringlet::BOTH {
+        for mut agent in agents(ringlet) {
+            let mut topology = Topology::ring(5, Rate::from_bits_per_sec(NOMINAL));
+            let station = vec![Station::default(); 5];
+            let mut change = |agent: &mut dyn Fairness, at: Time, topology: &Topology| {
+                let rate = Rate::from_bits_per_sec(NOMINAL);
+                let view = View {
+                    topology,
+                    node: here,
+                    ringlet,
+                    capacity: rate,
+                    nominal: rate,
+                    transit: 0,
+                    transit_limit: 100_000,
+                    station: &station,
+                };
+                agent.handle_change(at, &view);
+            };
+            let at = Time::from_millis(1);
+            change(&mut *agent, at, &topology);
+            assert_eq!(agent.poll_timeout(), Some(Time::ZERO + INTERVAL.times(3)), "the first node makes them");
+            assert_eq!(agent.limit(NodeId::at(0)), Some(Rate::from_bits_per_sec(NOMINAL)), "nothing is known yet");
+            let way = topology.way(here, ringlet);
+            topology.set_way(here, ringlet, Way { up: false, ..way });
+            change(&mut *agent, at, &topology);
+            assert_eq!(agent.poll_timeout(), Some(at));
+        }
     }
 }

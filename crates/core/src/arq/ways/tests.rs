@@ -243,6 +243,9 @@ impl Model {
     }
 
     fn find_down(&mut self, now: Time) -> Option<usize> {
+        if !self.config.failover {
+            return None;
+        }
         for path in &mut self.paths {
             path.knocked |= path.down.is_some_and(|(knock, _)| knock <= now);
         }
@@ -324,12 +327,14 @@ fn whatever_happens_to_packets_a_list_of_them_says_the_same() {
     let mut seen = [0; 6];
     for seed in 0..400 {
         let mut rng = Rng::new(seed);
-        let mut config = Config::default();
-        config.segment = Bytes::new(1000);
-        config.striping = Striping::ALL[rng.below(2) as usize];
-        config.congestion = [Algorithm::Delay, Algorithm::Reno, Algorithm::Cubic][rng.below(3) as usize];
-        config.failover = rng.below(2) == 0;
-        config.timeout_max = Span::from_micros(500);
+        let config = Config {
+            segment: Bytes::new(1000),
+            striping: Striping::ALL[rng.below(2) as usize],
+            congestion: [Algorithm::Delay, Algorithm::Reno, Algorithm::Cubic][rng.below(3) as usize],
+            failover: rng.below(2) == 0,
+            timeout_max: Span::from_micros(500),
+            ..Config::default()
+        };
         let count = 1 + rng.below(4) as usize;
         let (mut ways, mut model) = (Ways::new(&config, count), Model::new(&config, count));
         let (mut now, mut next, mut first) = (Time::from_millis(1), Seq(u32::MAX - 50), Seq(u32::MAX - 50));
@@ -398,13 +403,12 @@ fn whatever_happens_to_packets_a_list_of_them_says_the_same() {
                 }
                 _ => {}
             }
-            while config.failover {
-                let down = model.find_down(now);
-                assert_eq!(ways.find_down(now).map(ChannelId::index), down, "seed {seed}");
-                let Some(path) = down else { break };
+            while let Some(path) = model.find_down(now) {
+                assert_eq!(ways.find_down(now).map(ChannelId::index), Some(path), "seed {seed}");
                 assert_eq!(ways.take_down(now, ChannelId(path as u8)), model.take_down(now, path), "seed {seed}");
                 seen[4] += 1;
             }
+            assert_eq!(ways.find_down(now), None, "seed {seed}");
             if let Some(path) = ways.to_knock().filter(|_| rng.below(3) == 0) {
                 ways.on_knocked(now, path);
                 model.on_knocked(now, path.index());
@@ -487,8 +491,12 @@ fn a_debt_is_sat_out_while_somebody_else_can_go_and_forgiven_while_nobody_can() 
     assert_eq!(turns(&mut one, 5, &[1, 2]), [2, 2, 2, 1, 2], "after three turns it has a quantum again");
     // Both that have room owe hundreds of rounds, and neither has to wait until the other has made up for that.
     let mut two = ways(Striping::Srr, 4);
-    (fill(&mut two, 0), fill(&mut two, 3));
-    (owe(&mut two, 1, 900), owe(&mut two, 2, 500), owe(&mut two, 3, 200));
+    for path in [0, 3] {
+        fill(&mut two, path);
+    }
+    for (path, rounds) in [(1, 900), (2, 500), (3, 200)] {
+        owe(&mut two, path, rounds);
+    }
     assert_eq!(turns(&mut two, 6, &[1, 2]), [1, 2, 1, 2, 1, 2]);
     // Path 3 could not go meanwhile, and owes what it owed.
     (two.laws[0].in_flight, two.laws[3].in_flight) = (0, 0);
