@@ -45,6 +45,20 @@ fn explicit(others: &[f64], own: f64, _: f64) -> f64 {
     left / count
 }
 
+fn limits_are_the_least_on_the_way(agent: &impl Fairness, topology: &Topology, ringlet: Ringlet, codes: &[u16]) {
+    let mut least = u16::MAX;
+    for hops in 0..codes.len() - 1 {
+        let [link, egress] = [hops, hops + 1].map(|hops| topology.after(NodeId::at(HERE), ringlet, hops));
+        least = least.min(codes[link.index()]);
+        let limit = agent.limit(egress).expect("a limit for each egress").as_bits_per_sec();
+        let right = (f64::from(least) / WHOLE * NOMINAL as f64) as u64;
+        assert!(limit.abs_diff(right) <= 1, "{limit} to {egress}, not {right}");
+        assert!((agent.fair(link).expect("a node") - f64::from(codes[link.index()]) / WHOLE).abs() < 1e-9);
+    }
+    let beyond = NodeId::at(codes.len());
+    assert_eq!((agent.limit(beyond), agent.fair(beyond)), (None, None), "no such node");
+}
+
 fn holds(agent: &mut impl Fairness, kind: Kind, formula: Formula, ringlet: Ringlet, rng: &mut Rng, nodes: usize) {
     let topology = Topology::ring(nodes, Rate::from_bits_per_sec(NOMINAL));
     let mut station = vec![Station::default(); nodes];
@@ -132,19 +146,7 @@ fn holds(agent: &mut impl Fairness, kind: Kind, formula: Formula, ringlet: Ringl
             assert!(by_itself, "{kind:?}: what came goes on");
         }
         assert_eq!(agent.poll_control(), None);
-        let mut least = u16::MAX;
-        for hops in 0..nodes - 1 {
-            let (link, egress) =
-                (topology.after(NodeId::at(HERE), ringlet, hops), topology.after(NodeId::at(HERE), ringlet, hops + 1));
-            least = least.min(codes[link.index()]);
-            let limit = agent.limit(egress).expect("a limit for each egress").as_bits_per_sec();
-            assert!(
-                limit.abs_diff((f64::from(least) / WHOLE * NOMINAL as f64) as u64) <= 1,
-                "{kind:?}: {limit} to {egress}"
-            );
-            assert!((agent.fair(link).expect("a node") - f64::from(codes[link.index()]) / WHOLE).abs() < 1e-9);
-        }
-        assert_eq!((agent.limit(NodeId::at(nodes)), agent.fair(NodeId::at(nodes))), (None, None), "no such node");
+        limits_are_the_least_on_the_way(agent, &topology, ringlet, &codes);
     }
 }
 
@@ -175,7 +177,7 @@ fn where_a_link_is_lost_the_node_before_it_makes_the_messages_from_then_on() {
         for mut agent in agents(ringlet) {
             let mut topology = Topology::ring(5, Rate::from_bits_per_sec(NOMINAL));
             let station = vec![Station::default(); 5];
-            let mut change = |agent: &mut dyn Fairness, at: Time, topology: &Topology| {
+            let change = |agent: &mut dyn Fairness, at: Time, topology: &Topology| {
                 let rate = Rate::from_bits_per_sec(NOMINAL);
                 let view = View {
                     topology,
