@@ -21,6 +21,9 @@
 //! Cost: a packet is put in and taken out once; O(N) an acknowledgment for N paths with one law. Invariant: nothing
 //! that is under way on a path was sent before the last TXTS that it returned.
 
+#[cfg(test)]
+mod tests;
+
 use super::Seq;
 use super::config::{Config, Striping};
 use crate::causal::{Causal, ChannelSet, Rr, Srr};

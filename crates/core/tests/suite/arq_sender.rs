@@ -330,3 +330,191 @@ fn a_path_whose_packets_are_not_answered_is_left_out_and_what_it_had_goes_by_the
         assert_eq!(sender.stats().restarts, 0);
     }
 }
+
+#[test]
+fn a_request_for_what_is_on_its_way_is_no_loss_for_the_law() {
+    // The second one asks for what the first one asked for, or asks for nothing.
+    let window_after = |second: Kind| {
+        let config = config(|c| {
+            c.repair = Repair::Selective;
+            c.congestion = Algorithm::Reno;
+        });
+        let mut sender = sender(&config, 2000);
+        let first = sent(&mut sender, 1).len();
+        assert_eq!(sender.handle_ack(micros(21), &request(0, 1, (0, 1))), Ok(()));
+        let again = sent(&mut sender, 22);
+        assert_eq!((again[0].kind, again[0].seq), (Kind::Repeat, Seq(0)));
+        // What path 1 had is no longer under way, so that half of what is would be next to nothing.
+        let other = Header { kind: second, path: ChannelId(1), ..request(0, 1, (0, 1)) };
+        assert_eq!(sender.handle_ack(micros(23), &other), Ok(()));
+        let more: usize = (0..1000).map(|step| sent(&mut sender, 24 + step).len()).sum();
+        (first, more, sender.in_flight())
+    };
+    let (asked, told) = (window_after(Kind::Request), window_after(Kind::Ack));
+    assert_eq!(asked, told);
+    assert!(asked.1 >= asked.0 / 4, "the window is half of what it was: {asked:?}");
+}
+
+#[test]
+fn of_timeouts_in_a_row_the_first_alone_halves_what_the_flow_grows_to() {
+    // The packets that go in each round trip after so many timeouts.
+    let rounds = |timeouts: u64| -> Vec<usize> {
+        let mut sender = sender(&config(|c| c.congestion = Algorithm::Reno), 1000);
+        let mut at = 1;
+        let window = sent(&mut sender, at).len();
+        assert!((8..100).contains(&window), "a window limits it: {window}");
+        let mut went: Vec<Header> = Vec::new();
+        for n in 1..=timeouts {
+            at = sender.poll_timeout().expect("something is not acknowledged").as_nanos() / 1000;
+            sender.handle_timeout(micros(at));
+            assert_eq!(sender.stats().timeouts, n);
+            went = sent(&mut sender, at);
+        }
+        let mut rounds = Vec::new();
+        for _ in 0..8 {
+            rounds.push(went.len());
+            for header in went {
+                let ack = Header { path: header.path, sent: header.sent, ..ack(header.seq.0 + 1, at) };
+                assert_eq!(sender.handle_ack(micros(at + 1000), &ack), Ok(()));
+            }
+            at += 1000;
+            // What waits for the pace goes meanwhile.
+            went = (0..990).flat_map(|step| sent(&mut sender, at + step)).collect();
+        }
+        rounds
+    };
+    let (once, twice) = (rounds(1), rounds(2));
+    assert_eq!(once, twice);
+    assert!(
+        once[3..].iter().all(|went| (5..=7).contains(went)),
+        "fast to half the window, which is 5, then slowly: {once:?}"
+    );
+}
+
+#[test]
+fn who_waits_for_the_pace_with_half_a_window_under_way_is_limited_and_who_could_go_is_not() {
+    // The rate once all is acknowledged, where room was asked for at this time after eight packets went, one a microsecond.
+    let rate = |asked: Option<u64>| {
+        let mut sender = sender(&config(|_| ()), 2);
+        assert_eq!(sender.rate(), None);
+        assert_eq!(sent(&mut sender, 1).len(), 2);
+        for path in [0, 1] {
+            let _ = sender.handle_ack(micros(21), &Header { path: ChannelId(path), ..ack(2, 1) });
+        }
+        // Ten packets in 20 us, twice over: a packet a microsecond.
+        let mut last = [0, 0];
+        for (at, packets) in [(30, 2), (31, 1), (32, 1), (33, 1), (34, 1), (35, 1), (36, 1)] {
+            give(&mut sender, packets);
+            let went = sent(&mut sender, at);
+            assert_eq!((went.len(), sender.unsent()), (packets as usize, 0), "at {at}");
+            went.iter().for_each(|header| last[header.path.index()] = at);
+        }
+        if let Some(asked) = asked {
+            assert_eq!(sender.room_at(micros(asked), SIZE), Some(micros(37)));
+        }
+        for (path, last) in last.into_iter().enumerate() {
+            let _ = sender.handle_ack(micros(last + 20), &Header { path: ChannelId(path as u8), ..ack(10, last) });
+        }
+        sender.rate().expect("round trips are known").as_bits_per_sec()
+    };
+    let never = rate(None);
+    assert!(rate(Some(36)) > never, "the pace stopped it, and its window may grow");
+    assert_eq!((rate(Some(37)), rate(Some(38))), (never, never));
+}
+
+#[test]
+fn a_probe_is_due_two_round_trips_after_the_last_packet_and_none_while_one_is_out_or_nothing_is() {
+    let mut sender = sender(&config(|c| (c.probes, c.repair) = (true, Repair::Selective)), 4);
+    assert_eq!(numbers(&mut sender, 1), [0, 1, 2, 3]);
+    for path in [0, 1] {
+        let _ = sender.handle_ack(micros(21), &Header { path: ChannelId(path), ..ack(4, 1) });
+    }
+    assert_eq!(sender.poll_timeout(), None, "all is acknowledged");
+    give(&mut sender, 3);
+    let over = |sender: &mut Sender<u32>, from: u64| -> Vec<(u32, u64)> {
+        let each = |at| sent(sender, at).into_iter().map(move |header| (header.seq.0, at));
+        (from..from + 10).flat_map(each).collect()
+    };
+    let went = over(&mut sender, 100);
+    assert_eq!(went.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [4, 5, 6]);
+    let due = went[2].1 + 40;
+    assert_eq!(sender.poll_timeout(), Some(micros(due)));
+    // What is to be repeated shows what is missing as well as a probe does.
+    let _ = sender.handle_ack(micros(120), &request(4, 100, (4, 1)));
+    assert_eq!(over(&mut sender, 121).first(), Some(&(4, 121)));
+    assert!(sender.poll_timeout() > Some(micros(due)), "{:?}", sender.poll_timeout());
+    let _ = sender.handle_ack(micros(130), &ack(4, 102));
+    let due = sender.poll_timeout().expect("a probe is due");
+    sender.handle_timeout(due);
+    let at = due.as_nanos() / 1000 + 1;
+    assert_eq!(over(&mut sender, at).iter().map(|(number, _)| *number).collect::<Vec<_>>(), [6, 6]);
+    // An answer without progress.
+    let _ = sender.handle_ack(micros(at + 15), &ack(4, at));
+    let timer = sender.poll_timeout().expect("something is not acknowledged");
+    assert!(timer >= micros(at + 500), "the timer, and no second probe: {timer:?}");
+}
+
+#[test]
+fn a_row_is_no_longer_under_way_when_what_it_covers_is_acknowledged() {
+    let config = config(|c| {
+        c.parity = Parity::Xor;
+        c.parity_packets = 2;
+    });
+    let mut sender = sender(&config, 2);
+    let went = sent(&mut sender, 1);
+    let row = went.iter().find(|header| header.kind == Kind::Parity).expect("a row for two packets");
+    let other = ChannelId(1 - row.path.0);
+    assert_eq!(sender.handle_ack(micros(21), &Header { path: other, ..ack(2, 1) }), Ok(()));
+    assert_eq!((sender.held(), sender.in_flight()), (0, Bytes::ZERO));
+}
+
+/// A sender whose path 1 answers no more. It has 5 and 7, which went from time 30 on, and path 0 has 4, 6 and 8, which went at the time that is
+/// given beside it.
+fn half_dead(repair: Repair) -> (Sender<u32>, u64) {
+    let config = config(|c| {
+        c.failover = true;
+        c.repair = repair;
+    });
+    let mut sender = sender(&config, 4);
+    assert_eq!(numbers(&mut sender, 1), [0, 1, 2, 3]);
+    for path in [0, 1] {
+        let _ = sender.handle_ack(micros(21), &Header { path: ChannelId(path), ..ack(4, 1) });
+    }
+    give(&mut sender, 5);
+    let went: Vec<Header> = (30..40).flat_map(|at| sent(&mut sender, at)).collect();
+    assert_eq!(went.iter().map(|header| header.path.0).collect::<Vec<_>>(), [0, 1, 0, 1, 0]);
+    (sender, went[4].sent.as_nanos() / 1000)
+}
+
+#[test]
+fn what_a_dead_path_had_and_another_was_given_since_is_not_sent_a_third_time() {
+    let (mut sender, last) = half_dead(Repair::Selective);
+    assert_eq!(sender.handle_ack(micros(last + 20), &request(5, last, (5, 1))), Ok(()));
+    let again: Vec<Header> = (55..60).flat_map(|at| sent(&mut sender, at)).collect();
+    assert_eq!(again.iter().map(|header| (header.seq.0, header.path.0)).collect::<Vec<_>>(), [(5, 0)]);
+    sender.handle_timeout(micros(111));
+    assert_eq!(sender.stats().downs, 1);
+    let again: Vec<Header> = (111..130).flat_map(|at| sent(&mut sender, at)).collect();
+    assert_eq!(again.iter().map(|header| (header.seq.0, header.path.0)).collect::<Vec<_>>(), [(7, 0)]);
+    // Where all is acknowledged there is nothing to knock with, until something is sent by another path.
+    let _ = sender.handle_ack(micros(140), &ack(9, 111));
+    sender.handle_timeout(micros(2000));
+    assert_eq!((sender.held(), numbers(&mut sender, 2000)), (0, vec![]));
+    give(&mut sender, 1);
+    let went: Vec<Header> = (2001..2010).flat_map(|at| sent(&mut sender, at)).collect();
+    let told: Vec<_> = went.iter().map(|header| (header.kind, header.seq.0, header.path.0)).collect();
+    assert_eq!(told, [(Kind::Data, 9, 0), (Kind::Repeat, 9, 1)]);
+}
+
+#[test]
+fn a_path_that_is_found_down_begins_nothing_anew_that_has_just_begun() {
+    let (mut sender, last) = half_dead(Repair::GoBackN);
+    // Go-back-N begins anew for a request, and before anything goes the path is down.
+    assert_eq!(sender.handle_ack(micros(60), &request(5, last, (5, 1))), Ok(()));
+    assert_eq!(sender.stats().restarts, 1);
+    sender.handle_timeout(micros(111));
+    assert_eq!(sender.stats().downs, 1);
+    let again: Vec<Header> = (111..120).flat_map(|at| sent(&mut sender, at)).collect();
+    let told: Vec<_> = again.iter().map(|header| (header.restart, header.seq.0, header.path.0)).collect();
+    assert_eq!(told, [(1, 5, 0), (1, 6, 0), (1, 7, 0), (1, 8, 0)]);
+}
