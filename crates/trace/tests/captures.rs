@@ -64,7 +64,7 @@ fn pcap_files_one_behind_the_other_are_read_as_one() {
         assert_eq!(error, None);
         let told: Vec<_> = packets.iter().map(|packet| (packet.time / 1000, packet.length, packet.link_type)).collect();
         let later = 2_000_000_000_000_008;
-        assert_eq!(told, [(5_000_007, 4, 1), (later, 5, 101), (later + 1_000_001, 6, 101), (later + 1_000_001, 4, 1)]);
+        assert_eq!(told, [(5_000_007, 4, 1), (later, 5, 101), (later + 1_000_001, 6, 101), (5_000_007, 4, 1)]);
         let file = [&first[..], &second[..20]].concat();
         let (packets, error) = read(&file);
         assert_eq!((packets.len(), error), (1, Some(CaptureError::Cut { offset: first.len() as u64, packet: false })));
