@@ -20,6 +20,10 @@ fn a_path_that_carries_shorter_packets_than_both_ends_know_carries_all_of_a_stre
     lab.cable(("server", "eth1", "10.97.3.1/24"), ("far", "eth0", "10.97.3.2/24"));
     lab.ip("server", &["address", "add", "fd97:3::1/64", "dev", "eth1", "nodad"]);
     lab.ip("far", &["address", "add", "fd97:3::2/64", "dev", "eth0", "nodad"]);
+    // A router asks for its neighbours from these.
+    for device in ["eth0", "eth1"] {
+        lab.ip("server", &["address", "add", "fe80::2/64", "dev", device, "nodad"]);
+    }
     // Only towards the far end: what that says in its handshake would be too long.
     lab.ip("server", &["link", "set", "eth1", "mtu", "1280"]);
     forwards(&lab, "server");
