@@ -42,6 +42,36 @@ fn pcap_is_read_in_both_byte_orders_and_both_units_of_time() {
 }
 
 #[test]
+fn what_a_pcap_tells_of_the_check_sequence_is_no_part_of_its_link_type() {
+    for order in ORDERS {
+        // Two units of 16 bits; the bit below says that this is known; and bits that are reserved.
+        for upper in [0x2000_0000, 0x2400_0000, 0x03ff_0000] {
+            let file = order.pcap(0xa1b2_c3d4, 113 | upper, &[(5, 7, 4, &[1; 4])]);
+            let (packets, error) = read(&file);
+            assert_eq!((packets[0].link_type, error), (113, None), "{upper:x}");
+        }
+    }
+}
+
+#[test]
+fn pcap_files_one_behind_the_other_are_read_as_one() {
+    for order in ORDERS {
+        let first = order.pcap(0xa1b2_c3d4, 1, &[(5, 7, 4, &[1; 4])]);
+        // It has a link type of its own, and may be much later.
+        let second = order.pcap(0xa1b2_c3d4, 101, &[(2_000_000_000, 8, 5, &[2; 5]), (2_000_000_001, 9, 6, &[3; 6])]);
+        let file = [&first[..], &second, &first].concat();
+        let (packets, error) = read(&file);
+        assert_eq!(error, None);
+        let told: Vec<_> = packets.iter().map(|packet| (packet.time / 1000, packet.length, packet.link_type)).collect();
+        let later = 2_000_000_000_000_008;
+        assert_eq!(told, [(5_000_007, 4, 1), (later, 5, 101), (later + 1_000_001, 6, 101), (5_000_007, 4, 1)]);
+        let file = [&first[..], &second[..20]].concat();
+        let (packets, error) = read(&file);
+        assert_eq!((packets.len(), error), (1, Some(CaptureError::Cut { offset: first.len() as u64, packet: false })));
+    }
+}
+
+#[test]
 fn pcapng_times_follow_the_resolution_and_offset_of_their_interface() {
     for order in ORDERS {
         let mut file = order.section();

@@ -8,7 +8,12 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 pub(crate) fn lab() -> Option<Lab> {
-    let lab = Lab::new(&["client", "gw", "server"])?;
+    lab_of(&["client", "gw", "server"])
+}
+
+/// The same, with hosts besides.
+pub(crate) fn lab_of(hosts: &[&str]) -> Option<Lab> {
+    let lab = Lab::new(hosts)?;
     lab.cable(("client", "eth0", "10.97.1.2/24"), ("gw", "lan0", "10.97.1.1/24"));
     lab.cable(("gw", "sat0", "10.97.2.1/24"), ("server", "eth0", "10.97.2.2/24"));
     for (host, device, address) in [
@@ -206,7 +211,7 @@ fn doctor(lab: &Lab, file: &std::path::Path) -> (Option<i32>, Vec<Value>) {
     (output.status.code(), findings.as_array().expect("a list").clone())
 }
 
-fn bypassed(daemon: &Daemon, why: &str) -> u64 {
+pub(crate) fn bypassed(daemon: &Daemon, why: &str) -> u64 {
     gateway(daemon)["bypassed"][why].as_u64().unwrap_or_else(|| panic!("no {why} in {}", daemon.status()))
 }
 

@@ -17,6 +17,7 @@ mod flow;
 mod fragments;
 mod gateway;
 mod gateway_bond;
+mod gateway_errors;
 mod gateway_proxy;
 mod gateway_segments;
 mod handshakes;

@@ -7,6 +7,9 @@
 //! packets' headers stand one behind the other (or one, and the file ends with it) that could be true: parts of a second
 //! that are less than one, at most 262,144 bytes captured and no more than there were, and a time within a week of the last packet's.
 //! Both of a wrong pair would have to look so by chance.
+//!
+//! Files that were written one behind the other (`cat`) are read as one. The second one's header could else be taken for a packet of no
+//! bytes in 2055, whose time all that follow would get.
 
 use super::captured::{CaptureError, LinkType};
 use super::record::{LONGEST, Order, Record, Step, wait};
@@ -27,6 +30,9 @@ const NEAR: u32 = 7 * 86_400;
 #[derive(Clone, Debug)]
 pub(super) struct Pcap {
     order: Order,
+    /// How the file begins.
+    magic: u32,
+    version: u32,
     /// Bytes before a packet's own.
     head: usize,
     /// Nanoseconds in a unit of the parts of a second.
@@ -48,11 +54,12 @@ impl Pcap {
         let known = |order: &Order| matches!(order.word(header, 0), MICROSECONDS | NANOSECONDS | MODIFIED);
         let order = [Order { big: false }, Order { big: true }].into_iter().find(known)?;
         let magic = order.word(header, 0);
-        // The upper bits tell of the check sequence.
-        let link_type = (order.word(header, 20) & 0x0fff_ffff) as LinkType;
+        // The upper bits tell of the check sequence, or are reserved.
+        let link_type = (order.word(header, 20) & 0xffff) as LinkType;
         let unit = if magic == NANOSECONDS { 1 } else { 1000 };
         let head = if magic == MODIFIED { 24 } else { 16 };
-        Some(Pcap { order, head, unit, link_type, last: None, seconds: None, lost: false })
+        let version = order.word(header, 4);
+        Some(Pcap { order, magic, version, head, unit, link_type, last: None, seconds: None, lost: false })
     }
 
     #[inline]
@@ -62,6 +69,9 @@ impl Pcap {
         }
         let (order, from) = (self.order, self.head);
         let Some(head) = data.get(..from) else { return wait(data.len(), from, offset, last, true) };
+        if order.word(head, 0) == self.magic && order.word(head, 4) == self.version {
+            return self.begin_again(data, offset, last);
+        }
         let captured = order.word(head, 8);
         let to = from + captured as usize;
         if captured as usize > LONGEST {
@@ -79,6 +89,14 @@ impl Pcap {
         let time = i64::from(seconds) * 1_000_000_000 + i64::from(order.word(head, 4)) * self.unit;
         let length = order.word(head, 12).max(captured);
         Step::Packet(to, Record { time, length, from, to, link_type: self.link_type })
+    }
+
+    /// Another file of the kind stands behind the first.
+    #[cold]
+    fn begin_again(&mut self, data: &[u8], offset: u64, last: bool) -> Step {
+        let Some(next) = Pcap::new(data) else { return wait(data.len(), HEADER, offset, last, false) };
+        *self = next;
+        Step::Pass(HEADER as u64)
     }
 
     /// Looks for a record, behind one that was broken.

@@ -8,6 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const FAMILY_V4: u8 = 2;
 const FAMILY_V6: u8 = 10;
 const TCP: u8 = 6;
+const ICMP: u8 = 1;
+const ICMPV6: u8 = 58;
 /// The register that values are loaded into, and one more for an expression of two.
 const REGISTER: u32 = 1;
 const SECOND: u32 = 2;
@@ -70,6 +72,11 @@ impl PacketRule {
     /// set up. A socket that listens on all addresses would catch what goes to its port on any host.
     pub fn has_transparent_socket(self) -> PacketRule {
         self.protocol(TCP).socket(0).equals(&[1])
+    }
+
+    /// It is an ICMP error about a packet that such a socket has sent.
+    pub fn tells_of_transparent_socket(self, is_v6: bool) -> PacketRule {
+        self.version(is_v6).protocol(if is_v6 { ICMPV6 } else { ICMP }).socket(0).equals(&[1])
     }
 
     /// It is a TCP segment that opens a connection: SYN, and none of ACK, RST and FIN.

@@ -179,7 +179,7 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Read as _, Write as _};
+    use std::io::{self, Read as _, Write as _};
     use std::net::{TcpListener, TcpStream};
 
     /// The end of a gateway's, and the far end of it.
@@ -225,5 +225,19 @@ mod tests {
         let (moved, longest) = (steps.iter().sum::<u64>(), steps.iter().copied().max());
         assert!(moved >= ALL as u64 && longest.is_some_and(|longest| longest <= MOST), "{longest:?}");
         drop(writer.join());
+    }
+    /// A killed daemon drops its sockets so.
+    #[test]
+    fn a_stream_that_is_cut_off_is_reset_and_one_that_has_ended_ends_with_all_its_bytes() {
+        let poller = Poller::new().expect("epoll");
+        let ((cut, mut reader), (mut ended, mut other)) = (end(&poller), end(&poller));
+        let mut all = Vec::new();
+        drop(cut);
+        assert_eq!(reader.read_to_end(&mut all).map_err(|error| error.kind()), Err(io::ErrorKind::ConnectionReset));
+        (&ended.socket).write_all(b"whole").expect("sent");
+        ended.close();
+        drop(ended);
+        assert_eq!(other.read_to_end(&mut all).map_err(|error| error.kind()), Ok(5));
+        assert_eq!(all, b"whole");
     }
 }

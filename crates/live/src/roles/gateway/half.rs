@@ -78,6 +78,8 @@ impl Half {
         if !established {
             half.wait_for(Interest::Write, poller);
         }
+        // Who kills the daemon has the kernel close its sockets, and a stream that is cut off must not look like one that has ended.
+        half.reset_when_dropped(true);
         half.measure();
         Ok(half)
     }
@@ -225,15 +227,20 @@ impl Half {
         }
     }
 
-    /// Nothing more will be given to it.
+    /// Nothing more will be given to it: what it was given is the kernel's to send, whatever becomes of the daemon.
     pub(super) fn close(&mut self) {
         let _ = self.socket.shutdown(std::net::Shutdown::Write);
+        self.reset_when_dropped(false);
     }
 
     /// It is reset when it is dropped.
     pub(super) fn abort(&mut self) {
         self.aborted = true;
-        let _ = SockRef::from(&self.socket).set_linger(Some(Duration::ZERO));
+        self.reset_when_dropped(true);
+    }
+
+    fn reset_when_dropped(&self, is_reset: bool) {
+        let _ = SockRef::from(&self.socket).set_linger(is_reset.then_some(Duration::ZERO));
     }
 
     /// What the kernel knows of it; its round trip is noted.

@@ -37,7 +37,11 @@ impl Pipe {
     /// # Errors
     /// `EAGAIN`: nothing is there; else what became of the connection.
     pub(super) fn fill(&mut self, from: impl AsFd, most: usize) -> Result<usize, Errno> {
-        let moved = splice(from, None, &self.into, None, most.min(self.room), FLAGS)?;
+        let moved = splice(&from, None, &self.into, None, most.min(self.room), FLAGS)?;
+        if moved == 0 {
+            // Urgent data is no end: where the other side has closed already, the kernel says the same before both.
+            return self.fill_by_copy(from);
+        }
         self.held += moved;
         Ok(moved)
     }
@@ -95,7 +99,10 @@ impl Pipes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::event::{PollFd, PollFlags, poll};
+    use socket2::SockRef;
     use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
     use std::os::unix::net::UnixStream;
 
     #[test]
@@ -121,5 +128,24 @@ mod tests {
         assert_eq!(pipe.fill(&far, 100), Ok(4));
         pipes.put(pipe);
         assert!(pipes.0.is_empty(), "what holds bytes of one connection never serves another");
+    }
+    #[test]
+    fn urgent_data_before_the_end_of_a_stream_is_not_taken_for_that_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let from = TcpStream::connect(listener.local_addr().expect("its address")).expect("connected");
+        let (near, _) = listener.accept().expect("accepted");
+        SockRef::from(&near).set_out_of_band_inline(true).expect("set");
+        (&from).write_all(b"abc").expect("sent");
+        SockRef::from(&from).send_out_of_band(b"U").expect("sent");
+        (&from).write_all(b"def").expect("sent");
+        from.shutdown(std::net::Shutdown::Write).expect("closed");
+        let mut end = [PollFd::new(&near, PollFlags::RDHUP)];
+        assert_eq!(poll(&mut end, None), Ok(1), "all of it has arrived, and the end behind it");
+        near.set_nonblocking(true).expect("set");
+        let mut pipe = Pipe::open().expect("a pipe");
+        while pipe.fill(&near, 100).expect("there is something, or the end") > 0 {}
+        let mut got = [0; 100];
+        assert_eq!(rustix::io::read(&pipe.out, &mut got), Ok(7));
+        assert_eq!(&got[..7], b"abcUdef");
     }
 }

@@ -175,6 +175,10 @@ fn write(config: &Config, marks: Marks, port: Option<u16>, to: &mut Transaction)
         to.rule("diverts", &is_split().set_mark(0));
         to.rule("diverts", &rule().marked(marks.refused()).protocol(TCP).reset());
         to.rule("diverts", &rule().protocol(TCP).has_transparent_socket().set_mark(marks.local()).accept());
+        for is_v6 in [false, true] {
+            // They go to the address that the socket borrowed; whose it is knows nothing of the packet. One tells how much fits the path.
+            to.rule("diverts", &rule().tells_of_transparent_socket(is_v6).set_mark(marks.local()).accept());
+        }
     }
     for is_v6 in [false, true] {
         to.rule("diverts", &rule().marked(marks.congested()).version(is_v6).set_ce(is_v6).set_mark(0));
