@@ -87,8 +87,8 @@ impl Connection {
         self.take_syn(now, segment);
         if acknowledges {
             self.receiver.acknowledge_now();
-            self.acknowledge_ours(now, segment, position as u64);
-            self.establish(now);
+            let echo = self.acknowledge_ours(now, segment, position as u64);
+            self.establish(now, echo);
         } else {
             // A simultaneous open.
             self.state = State::SynReceived;
@@ -129,14 +129,14 @@ impl Connection {
         }
     }
 
-    /// Both SYNs are acknowledged.
-    pub(super) fn establish(&mut self, now: Time) {
+    /// Both SYNs are acknowledged, ours with this timestamp of it.
+    pub(super) fn establish(&mut self, now: Time, echo: Option<u32>) {
         if !self.config.handshake {
             self.open_receiver(now);
         }
         self.state = State::Established;
         self.keepalive.on_heard(now);
-        self.sender.on_open(now, &self.config, u64::from(self.effective_mss()), self.sack);
+        self.sender.on_open(now, &self.config, u64::from(self.effective_mss()), self.sack, echo);
         if self.sender.is_closed() {
             self.state = State::FinWait1;
         }
@@ -256,9 +256,9 @@ impl Connection {
                 self.refuse(segment);
                 return false;
             }
-            self.acknowledge_ours(now, segment, position as u64);
+            let echo = self.acknowledge_ours(now, segment, position as u64);
             self.sender.update_window(start.max(0) as u64, position as u64, self.scaled(segment.window));
-            self.establish(now);
+            self.establish(now, echo);
             return true;
         }
         if position > self.sender.sent_to() as i64 {
@@ -307,10 +307,11 @@ impl Connection {
         u64::from(field) << self.peer_shift
     }
 
-    /// Our SYN is acknowledged.
-    fn acknowledge_ours(&mut self, now: Time, segment: &Segment, position: u64) {
+    /// Our SYN is acknowledged: with this timestamp of it.
+    fn acknowledge_ours(&mut self, now: Time, segment: &Segment, position: u64) -> Option<u32> {
         let acknowledgment = self.acknowledgment(segment, position, false);
         self.sender.on_acknowledgment(now, &acknowledgment);
+        acknowledgment.echo
     }
 
     /// What the segment says about ours.

@@ -338,6 +338,9 @@ settings! {
     network_header: u32 = 20, |n| *n <= 1000 => "a whole number from 0 to 1000";
     /// What may be sent before the first ACK.
     initial_window: InitialWindow = InitialWindow::Rfc6928;
+    /// How many SYNs have to be sent again for the window to begin with one segment (RFC 5681, 3.1: one). None counts where `undo` and timestamps
+    /// show that the first one had arrived.
+    syns_lost: u32 = 1, |n| (1..=255).contains(n) => "a whole number from 1 to 255";
     /// The slow start threshold at the beginning.
     initial_threshold: Bytes = UNLIMITED;
     /// Most segments ever in flight, whatever the congestion window says; 0: no bound. ns-2's `window_`.
@@ -525,6 +528,8 @@ impl Config {
             slow_start: SlowStart::HyStart,
             cubic_linux: true,
             initial_window: InitialWindow::Segments(10),
+            // As tcp_init_transfer has it, since the first timeout is 1 s and no longer 3.
+            syns_lost: 2,
             // Linux counts every segment that an ACK covers.
             byte_counting_limit: 1000,
             rate_reduction: true,

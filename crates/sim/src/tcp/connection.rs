@@ -111,7 +111,7 @@ impl Connection {
             if config.window_scaling {
                 connection.peer_shift = Receiver::wanted_shift(config);
             }
-            connection.establish(now);
+            connection.establish(now, None);
             let field = connection.receiver.on_send(true);
             connection.sender.assume_window(u64::from(field) << connection.peer_shift);
             connection.acknowledged = 1;

@@ -408,7 +408,7 @@ impl Sender {
         self.forced = true;
         self.timed = None;
         if syn {
-            self.syn_lost = true;
+            self.syns_lost += 1;
             self.board.lose_all(false);
             return;
         }

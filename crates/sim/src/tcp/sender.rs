@@ -114,7 +114,9 @@ pub(super) struct Sender {
     pub(super) tail_now: bool,
 
     pub(super) syn_pending: bool,
-    pub(super) syn_lost: bool,
+    pub(super) syns_lost: u32,
+    /// The timestamp of the first SYN.
+    pub(super) syn_stamp: u32,
     pub(super) given_up: bool,
     pub(super) stats: Stats,
 }
@@ -191,22 +193,26 @@ impl Sender {
             tail_at: Time::MAX,
             tail_now: false,
             syn_pending: false,
-            syn_lost: false,
+            syns_lost: 0,
+            syn_stamp: 0,
             given_up: false,
             stats: Stats::default(),
         }
     }
 
-    /// The connection is open. `sack`: the peer permits it.
-    pub(super) fn on_open(&mut self, now: Time, config: &Config, mss: u64, sack: bool) {
+    /// The connection is open. `sack`: the peer permits it. `echo`: the timestamp of the SYN that it answers.
+    pub(super) fn on_open(&mut self, now: Time, config: &Config, mss: u64, sack: bool, echo: Option<u32>) {
         self.mss = mss;
         if !sack && matches!(self.loss, LossDetection::Sack | LossDetection::Rack) {
             self.loss = LossDetection::NewReno;
         }
         let mut law = config.law(mss as u32);
-        if self.syn_lost {
-            // RFC 5681 §3.1: one segment after a lost SYN; RFC 6298 (5.7).
-            law.window.initial_window = mss;
+        if self.syns_lost > 0 {
+            let arrived = config.undo && echo == Some(self.syn_stamp);
+            if self.syns_lost >= config.syns_lost && !arrived {
+                law.window.initial_window = mss;
+            }
+            // RFC 6298 (5.7)
             if self.rtt.smoothed() == Span::ZERO {
                 self.rtt.set_timeout(config.rto_initial_after_syn_loss);
             }

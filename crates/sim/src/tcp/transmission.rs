@@ -12,6 +12,7 @@
 //! Departures: a zero-window probe is one byte of new data that is not kept as sent; its ACK moves SND.NXT. A FIN goes
 //! out after the last byte whatever the windows say. Cost: O(1) a segment.
 
+use super::acknowledgment::stamp;
 use super::config::{LossDetection, Nagle};
 use super::phase::Phase;
 use super::sender::Sender;
@@ -45,6 +46,7 @@ impl Sender {
         }
         if self.syn_pending {
             self.syn_pending = false;
+            self.syn_stamp = stamp(now);
             self.put_on_board(now, 1, 1);
             self.next = 1;
             self.timed = Some((1, now));

@@ -171,6 +171,41 @@ fn after_a_lost_syn_one_segment_goes_first_and_the_timer_is_3_seconds() {
     s.expect_data(0, 1);
 }
 
+// tcp_init_transfer and tcp_try_undo_spurious_syn of Linux: one segment after a second timeout, unless the answer is to the first SYN.
+#[test]
+fn linux_begins_with_one_segment_after_two_lost_syns_and_not_after_a_late_answer() {
+    // How many segments go first, after so many SYNs, if the answer has the timestamp of the `answered` one; 1 ms after the last one.
+    let first = |preset: &str, syns: usize, answered: usize, passive: bool| {
+        let mut s = Script::new(&config(preset, &[("timestamps", "true")]));
+        let (syn, answer) = if passive { ("S. 0 ack 1", ".") } else { ("S 0", "S.") };
+        if passive {
+            s.listen();
+            s.peer("S 0 mss 1000 sackok ts 1000:0");
+        } else {
+            s.open();
+        }
+        let mut stamps = Vec::new();
+        for at in [0, 1000, 3000, 7000].into_iter().take(syns) {
+            if at > 0 {
+                s.at(at);
+            }
+            stamps.push(s.expect(syn).options.timestamps.expect("a timestamp").0);
+        }
+        s.at([0, 1000, 3000, 7000][syns - 1] + 1);
+        let number = u32::from(passive);
+        let echo = stamps[answered];
+        s.peer(&format!("{answer} {number} ack 1 mss 1000 sackok ts 1001:{echo}"));
+        s.write(50_000);
+        s.take().iter().filter(|(_, segment)| segment.length > 0).count()
+    };
+    for passive in [false, true] {
+        let linux = [(1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2), (4, 0), (4, 3)]
+            .map(|(syns, answered)| first("linux", syns, answered, passive));
+        assert_eq!(linux, [10, 10, 10, 10, 1, 1, 10, 1], "passive: {passive}");
+        assert_eq!([(2, 0), (2, 1)].map(|(syns, answered)| first("rfc", syns, answered, passive)), [1, 1]);
+    }
+}
+
 // RFC 9293, 3.7.1: without the option, 536.
 #[test]
 fn without_a_segment_size_from_the_peer_segments_have_536_bytes() {
