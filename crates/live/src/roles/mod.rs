@@ -137,7 +137,8 @@ impl Daemon {
 
     /// Tells `manager` that the daemon is ready, and from then on what it wants to hear.
     pub fn obey(&mut self, manager: Manager) {
-        manager.ready(&format!("{}, MTU {}", self.interface(), self.mtu()));
+        let mtu = if self.mtu() > 0 { format!(", MTU {}", self.mtu()) } else { String::new() };
+        manager.ready(&format!("{}{mtu}", self.interface()));
         self.shell.obey(manager);
     }
 

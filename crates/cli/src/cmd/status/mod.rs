@@ -100,7 +100,9 @@ pub(super) fn sockets(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
 fn show(status: &Status) {
     let port = status.listen_port.map_or_else(String::new, |port| format!(", port {port}"));
     let tcp = status.listen_tcp_port.map_or_else(String::new, |port| format!(", TCP port {port}"));
-    println!("{}: up {}, MTU {}{port}{tcp}", status.interface, show_uptime(status.uptime_s), status.mtu);
+    // A gateway has no interface of its own.
+    let mtu = if status.mtu > 0 { format!(", MTU {}", status.mtu) } else { String::new() };
+    println!("{}: up {}{mtu}{port}{tcp}", status.interface, show_uptime(status.uptime_s));
     if let Some(port) = &status.port {
         println!("\n  port {}: {}", port.device, port.state);
     }
