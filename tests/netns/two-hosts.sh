@@ -49,6 +49,8 @@ eventually both_up || wrong "not both channels came up: $(on site fairspan statu
 on site ping -q -c 3 -i 0.2 fd77::1 >/dev/null || wrong 'no IPv6 through the bond'
 documented site
 documented hub
+# The hub answers from the address that it is called at, though it has others that are nearer.
+! grep 'channel moved' "$work/site-background.log" || wrong 'the hub answered from another address than it was called at'
 
 # One link fails: the other carries on; SIGTERM leaves nothing.
 ip -n "fs-$$-site" link set eth1 down

@@ -5,6 +5,7 @@ use super::noise::Initiator;
 use super::{Config, Endpoint, PeerId, RejectReason, SocketId};
 use crate::icmp::Unreachable;
 use fairspan_core::units::{ChannelId, Span, Time};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Sessions that still open packets after a newer one took over.
@@ -43,6 +44,8 @@ pub(super) struct Path {
     pub(super) configured: Option<Endpoint>,
     /// Where the peer was heard last.
     pub(super) endpoint: Option<Endpoint>,
+    /// Our address to which the peer's newest packet came, if the driver tells.
+    pub(super) local: Option<IpAddr>,
     /// The driver leads it from one socket to another, and by which else something came.
     pub(super) pinned: bool,
     pub(super) elsewhere: Option<SocketId>,
@@ -105,6 +108,7 @@ impl Path {
             persistent: false,
             configured: None,
             endpoint: None,
+            local: None,
             pinned: false,
             elsewhere: None,
             hello: None,
@@ -144,6 +148,12 @@ impl Path {
             self.elsewhere = Some(from.socket);
         }
         elsewhere
+    }
+
+    /// Our address to send from where the peer is: the one that it calls, since a firewall or a translator of addresses before it lets in
+    /// nothing from another. An end that calls leaves that to the kernel, which follows its routes.
+    pub(super) fn source(&self, to: Endpoint) -> Option<IpAddr> {
+        self.local.filter(|_| !self.persistent && self.endpoint == Some(to))
     }
 
     /// Every slot that the path holds.

@@ -314,6 +314,12 @@ impl Sessions {
         self.path(path)?.endpoint
     }
 
+    /// Our address that a path's datagrams leave from, where the peer calls and the driver told which one it calls.
+    pub fn source(&self, path: PathId) -> Option<IpAddr> {
+        let path = self.path(path)?;
+        path.source(path.endpoint?)
+    }
+
     /// Why a path does not connect, as far as this end knows; `None` also while its first call may yet be answered.
     pub fn trouble(&self, path: PathId) -> Option<Trouble> {
         let path = self.path(path)?;
@@ -424,7 +430,7 @@ impl Sessions {
         let result = match decode(datagram) {
             Ok(Message::Data { header, receiver, counter, ciphertext, tag }) => {
                 match self.open(now, receiver, header, counter, ciphertext, tag, out) {
-                    Ok((slot, opened)) => self.on_opened(now, slot, opened, from),
+                    Ok((slot, opened)) => self.on_opened(now, slot, opened, (from, local)),
                     Err(reason) => Err(reason),
                 }
             }
@@ -603,10 +609,6 @@ impl Sessions {
         path.retry_at = None;
         path.tries = 0;
         (path.hurried, path.told) = (false, false);
-    }
-
-    fn transmit(&mut self, to: Endpoint, payload: Vec<u8>) {
-        self.transmit_from(None, to, payload);
     }
 
     fn transmit_from(&mut self, source: Option<IpAddr>, to: Endpoint, payload: Vec<u8>) {

@@ -378,7 +378,12 @@ impl Sockets {
             let Some(socket) = self.list.get_mut(message.socket.0 as usize) else { continue };
             let source = message.source.or_else(|| asked.and_then(|datagram| datagram.destination));
             let destination = Destination { address: message.destination, source, tos: 0, handling: Handling::Usual };
-            if send_sealed(socket, destination, &message.payload) == Sent::Down {
+            let mut sent = send_sealed(socket, destination, &message.payload);
+            if sent == Sent::Down && source.is_some() {
+                // It may be that address of ours alone which is gone.
+                sent = send_sealed(socket, Destination { source: None, ..destination }, &message.payload);
+            }
+            if sent == Sent::Down {
                 failed += 1;
                 socket.unreachable = Some(message.destination);
             } else if socket.unreachable == Some(message.destination) {

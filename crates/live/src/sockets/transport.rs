@@ -22,7 +22,7 @@ use crate::shell::poller::{Poller, Token};
 use crate::status::Counters;
 use crate::system::system;
 use fairspan_core::units::{Span, Time};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Receives in a row on one socket before others get their turn.
 const RECEIVE_BURST: usize = 4;
@@ -208,6 +208,11 @@ impl Transport {
         let failed = self.sessions.as_mut().map_or(0, |sessions| self.sockets.send_messages(sessions, asked));
         self.counts.send_down += failed;
         failed == 0
+    }
+
+    /// Our address that the peer of a path calls, and which answers leave from.
+    pub(crate) fn source(&self, path: PathId) -> Option<IpAddr> {
+        self.sessions.as_ref()?.source(path)
     }
 
     /// Why what `carrier` carries does not connect, as far as this end knows. `failed`: nothing can be sent there.

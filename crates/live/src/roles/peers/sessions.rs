@@ -47,6 +47,9 @@ impl Peers {
                         if peer.move_path(now, path, self.transport.sockets.carrier(path, to)) {
                             self.transport.retry_soon(now);
                         }
+                        if let Some(channel) = peer.channel_mut(channel) {
+                            channel.local = self.transport.source(path);
+                        }
                         self.transport.sockets.on_moved(from);
                         if self.peers[number].channel(channel).is_some_and(|channel| channel.failed) {
                             // It failed where it was.
@@ -125,6 +128,8 @@ impl Peers {
         report::log_joined(&peer.name, &peer.channel_name(id), &sealed_frame::show(endpoint.address), rate);
         if let Some(channel) = peer.channel_mut(id) {
             (channel.lost, channel.failed) = (false, false);
+            // The first frame leaves before the peer has sent one.
+            channel.local = self.transport.source(path);
         }
         peer.set_link(now, id, Link::Up);
         self.drop_unlisted(now, number);

@@ -113,7 +113,7 @@ impl RingNode {
         let Some(neighbour) = &mut self.neighbours[side.index()] else { return };
         let (before, overhead) = (neighbour.carrier.map(|carrier| carrier.socket()), neighbour.overhead());
         neighbour.carrier = Some(self.transport.sockets.carrier(path, to));
-        neighbour.local = None;
+        neighbour.local = self.transport.source(path);
         // What waited for the old socket is tried on the new one.
         if neighbour.blocked && before != Some(to.socket.0 as usize) {
             self.transport.retry_soon(now);

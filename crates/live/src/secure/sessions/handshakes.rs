@@ -66,7 +66,7 @@ impl Sessions {
             Ok((initiator, mac1)) => {
                 path.attempts.push(Attempt { slot, initiator, mac1 });
                 self.stats.initiations_sent += 1;
-                self.transmit(target, message);
+                self.transmit_from(path.source(target), target, message);
             }
             // Only a peer's key that is no point of the curve leads here.
             Err(_) => self.free_slot(slot),

@@ -39,7 +39,7 @@ impl Sessions {
         now: Time,
         slot: u16,
         opened: Opened,
-        from: Endpoint,
+        (from, local): (Endpoint, Option<IpAddr>),
     ) -> Result<Received, DropReason> {
         let Opened { newest, flags, len } = opened;
         let Some(Slot::Session(session)) = self.slots.get_mut(usize::from(slot)) else {
@@ -61,6 +61,9 @@ impl Sessions {
         if len == 0 && flags & FLAG_ASK == 0 && !elsewhere {
             // An answer: so what was asked has arrived, too.
             path.question = None;
+        }
+        if newest && !elsewhere {
+            path.local = local;
         }
         let away = path.endpoint != Some(from) && !elsewhere;
         let moved = newest && away && (first || path.inbound == Some(slot));

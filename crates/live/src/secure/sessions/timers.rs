@@ -16,7 +16,7 @@ impl Sessions {
         let Some(Slot::Session(session)) = self.slots.get_mut(usize::from(slot)) else { return };
         if session.seal(now, flags, padding, (&[], &[]), &mut payload).is_ok() {
             path.last_sent = now;
-            self.transmit(to, payload);
+            self.transmit_from(path.source(to), to, payload);
         }
     }
 
@@ -118,5 +118,61 @@ impl Sessions {
                 path.retry_at = Some(now);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secure::pair::pair;
+
+    const SOCKET: SocketId = SocketId(1);
+
+    /// Moves what waits between a caller and an end that is called at `local`; from which addresses the latter sent.
+    fn exchange(now: Time, a: &mut Sessions, b: &mut Sessions, local: IpAddr) -> Vec<Option<IpAddr>> {
+        let [caller, called] = [1, 2].map(|host| SocketAddr::from(([192, 0, 2, host], 1000)));
+        let mut sources = Vec::new();
+        for _ in 0..8 {
+            while let Some(sent) = a.poll_transmit() {
+                assert_eq!(sent.source, None, "an end that calls leaves it to the kernel");
+                b.handle_datagram_to(now, SOCKET, (caller, Some(local)), &sent.payload, &mut [0; 2048]);
+            }
+            while let Some(sent) = b.poll_transmit() {
+                sources.push(sent.source);
+                let at = Some(caller.ip());
+                a.handle_datagram_to(now, SOCKET, (called, at), &sent.payload, &mut [0; 2048]);
+            }
+        }
+        sources
+    }
+
+    #[test]
+    fn what_the_called_end_sends_of_itself_leaves_from_the_address_that_was_called_last() {
+        let mut now = Time::from_millis(1000);
+        let (mut a, mut b, peer) = pair(now);
+        let [first, other] = [7, 8].map(|host| IpAddr::from([192, 0, 2, host]));
+        let called = SocketAddr::from(([192, 0, 2, 2], 1000));
+        let ours = a.connect(now, peer, ChannelId(0), SOCKET, called, Vec::new()).expect("a path");
+        let answers = exchange(now, &mut a, &mut b, first);
+        assert!(!answers.is_empty() && answers[1..].iter().all(|source| *source == Some(first)), "{answers:?}");
+        let theirs = PathId(0);
+        assert_eq!((a.source(ours), b.source(theirs)), (None, Some(first)), "before any data");
+
+        // A question, which nothing from the peer brought about.
+        now += Span::from_secs(1);
+        b.refresh(now, theirs);
+        assert_eq!(exchange(now, &mut a, &mut b, first).first(), Some(&Some(first)));
+
+        // Nor has it to do with anything but the newest packet.
+        now += Span::from_secs(1);
+        a.refresh(now, ours);
+        exchange(now, &mut a, &mut b, other);
+        b.refresh(now, theirs);
+        assert_eq!(exchange(now, &mut a, &mut b, other).first(), Some(&Some(other)));
+
+        // And so does a new handshake that this end begins.
+        now += Span::from_secs(1);
+        b.say(now, theirs, vec![1]).expect("a short hello");
+        assert_eq!(exchange(now, &mut a, &mut b, other).first(), Some(&Some(other)));
     }
 }
