@@ -12,7 +12,8 @@
 //! left, and by no more than the time between the arrivals. Jitter jumps. So the line that follows the transits, falls with them at
 //! once and rises by the time that passes, is taken for a queue, and what packets take beyond it is jitter. Packets that go alone have no queue
 //! of their own before them, but where traffic has just gone what it left behind may still stand there. So what goes alone then and may stand in a
-//! queue is no sample: with the queue taken off, nothing would be left of its jitter, and samples with and without it would seem to vary more than each.
+//! queue of [`STEADY`] is no sample: with the queue taken off, nothing would be left of its jitter, and samples with and without it would seem to vary more
+//! than each.
 //!
 //! **A queue that stands hides the jitter behind it.** On a link that keeps order the packets behind a queue take about as long as each other. So while no sample of a window met the
 //! path without one, what was usual before stays, for 30 s at most. What goes alone, with no traffic beside it, has none before it.

@@ -226,6 +226,7 @@ mod tests {
         assert!(moved >= ALL as u64 && longest.is_some_and(|longest| longest <= MOST), "{longest:?}");
         drop(writer.join());
     }
+
     /// A killed daemon drops its sockets so.
     #[test]
     fn a_stream_that_is_cut_off_is_reset_and_one_that_has_ended_ends_with_all_its_bytes() {

@@ -129,6 +129,7 @@ mod tests {
         pipes.put(pipe);
         assert!(pipes.0.is_empty(), "what holds bytes of one connection never serves another");
     }
+
     #[test]
     fn urgent_data_before_the_end_of_a_stream_is_not_taken_for_that_end() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
