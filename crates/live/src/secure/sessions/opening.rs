@@ -123,7 +123,9 @@ impl Sessions {
             // is led here, and an answer by a former way would draw the peer back there.
             let asked_aside = !path.persistent && path.endpoint.is_some_and(|endpoint| endpoint.socket != from.socket);
             let to = if asked_aside { Some(from) } else { path.endpoint };
-            if let Some(to) = to {
+            // A peer that asks may not hear this end where it was followed to: so it is answered where it is called, too.
+            let called = path.configured.filter(|called| path.persistent && path.endpoint != Some(*called));
+            for to in to.into_iter().chain(called) {
                 self.send_empty(now, &mut path, to, slot, 0);
             }
         }
@@ -210,5 +212,51 @@ impl Sessions {
             role,
             cipher,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secure::pair::pair;
+
+    /// An intruder who holds one packet back, and lets it in from an address of its choice, must not part the ends for good.
+    #[test]
+    fn an_end_that_was_led_where_it_is_not_heard_is_found_again_where_it_calls() {
+        const SOCKET: SocketId = SocketId(1);
+        let mut now = Time::from_millis(1000);
+        let (mut a, mut b, peer) = pair(now);
+        let [caller, called, nobody] = [1, 2, 3].map(|host| SocketAddr::from(([192, 0, 2, host], 1000)));
+        let path = a.connect(now, peer, ChannelId(0), SOCKET, called, Vec::new()).expect("a path");
+        // What is sent to `nobody` is lost. Gives how many arrived at the called end, which is seen at `seen`.
+        let mut exchange = |now: Time, a: &mut Sessions, b: &mut Sessions, seen: SocketAddr| {
+            let mut arrived = 0;
+            for _ in 0..8 {
+                while let Some(sent) = a.poll_transmit() {
+                    if sent.destination == called {
+                        b.handle_datagram(now, SOCKET, caller, &sent.payload, &mut [0; 2048]);
+                        arrived += 1;
+                    }
+                }
+                while let Some(sent) = b.poll_transmit() {
+                    a.handle_datagram(now, SOCKET, seen, &sent.payload, &mut [0; 2048]);
+                }
+            }
+            arrived
+        };
+        exchange(now, &mut a, &mut b, called);
+        assert!(a.can_seal(path) && b.can_seal(PathId(0)));
+
+        now += Span::from_secs(1);
+        let mut data = [0; 100];
+        let len = b.seal(now, PathId(0), 0, &[], b"data", &mut data).expect("keys");
+        a.handle_datagram(now, SOCKET, nobody, &data[..len], &mut [0; 100]);
+        assert_eq!(a.endpoint(path).map(|at| at.address), Some(nobody));
+        now += Span::from_secs(1);
+        b.handle_timeout(now);
+        assert_eq!(exchange(now, &mut a, &mut b, called), 1, "it is answered where it is called");
+        assert_eq!((b.silent_since(PathId(0)), a.endpoint(path).map(|at| at.address)), (None, Some(called)));
+        b.refresh(now, PathId(0));
+        assert_eq!(exchange(now, &mut a, &mut b, called), 1, "and once, where both agree");
     }
 }
