@@ -12,6 +12,7 @@
 //! | `BBR.cycle_index`, `cycle_stamp` | `Phase::Cruise`, `cycle_at` |
 //! | `BBR.probe_rtt_done_stamp`, `probe_rtt_round_done` | `Phase::ProbeTrip` |
 //! | `BBR.prior_cwnd`, `packet_conservation` | `before`, `conserves` |
+//! | in ProbeRTT, `C.app_limited` | `looked`: by what was delivered when a packet went out, so that no sender has to know of it |
 //!
 //! Departures: the extra room for acknowledgments that come together is that of Linux (the most beyond the rate in five to ten rounds, of at most 100 ms), which the draft has not.
 //! Linux's detection of token-bucket policers is left out. There is no send quantum: senders here pace packet by packet, and three packets stand for it. The
@@ -93,6 +94,8 @@ pub struct Bbr1 {
     recovering: bool,
     /// Until this much is delivered no more goes out than comes in.
     conserves: Option<u64>,
+    /// Of what went out after so much was delivered, and before so much was, no more went than the last look at the round trip lets.
+    looked: [u64; 2],
     idle: bool,
 }
 
@@ -123,6 +126,7 @@ impl Bbr1 {
             lost: 0.0,
             recovering: false,
             conserves: None,
+            looked: [u64::MAX, 0],
             idle: false,
         }
     }
@@ -186,10 +190,17 @@ impl Bbr1 {
             self.rounds += 1;
         }
         let rate = sample.delivered.as_u64() as f64 * 1e9 / sample.interval.as_nanos().max(1) as f64;
-        if rate >= self.rate() || !sample.app_limited {
+        if rate >= self.rate() || !self.is_limited(sample) {
             self.filter(rate);
         }
         begins
+    }
+
+    /// Whether a low rate tells nothing of the path, as the sender sent less. A look at the round trip of 200 ms has more than ten rounds where a round trip takes
+    /// less than 20 ms: all rates from before it would be forgotten.
+    fn is_limited(&self, sample: &Sample) -> bool {
+        let [after, before] = self.looked;
+        sample.app_limited || (after..=before).contains(&sample.prior_delivered.as_u64())
     }
 
     /// Acknowledgments that come together tell of more than the rate brings: so much more may be under way.
@@ -277,6 +288,7 @@ impl Bbr1 {
             Phase::ProbeTrip { .. } => {}
             _ if expired && !self.idle => {
                 self.save();
+                self.looked = [self.delivered, self.delivered];
                 self.phase = Phase::ProbeTrip { done: None, round: false };
             }
             _ => {}
@@ -354,9 +366,13 @@ impl Law for Bbr1 {
         self.in_flight = (self.in_flight - newly).max(0.0);
         let begins = self.update_rate(&sample);
         self.update_extra(acked.now, newly);
-        self.check_full(begins, sample.app_limited);
+        let limited = self.is_limited(&sample);
+        self.check_full(begins, limited);
         self.update_phase(acked.now, before);
         self.update_trip(acked.now, acked.rtt, begins);
+        if matches!(self.phase, Phase::ProbeTrip { .. }) {
+            self.looked[1] = self.delivered + self.in_flight as u64;
+        }
         self.control(newly, begins, acked.recovering);
     }
 

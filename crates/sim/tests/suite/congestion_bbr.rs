@@ -10,8 +10,12 @@ const CUBIC: &str = r#"{ preset = "linux", receive_buffer = "8MB" }"#;
 
 /// Downloads over one link of 40 ms there and back, each with its settings of TCP.
 pub(crate) fn downloads(link: &str, flows: &[&str], duration: &str) -> Results {
+    over(&format!("delay = \"20ms\"\n{link}"), flows, duration)
+}
+
+pub(crate) fn over(link: &str, flows: &[&str], duration: &str) -> Results {
     let mut text = format!("duration = \"{duration}\"\nwarm_up = \"10s\"\n[[node]]\nname = [\"a\", \"b\"]\n");
-    text += &format!("[[link]]\nname = \"wire\"\nfrom = \"a\"\nto = \"b\"\ndelay = \"20ms\"\n{link}\n");
+    text += &format!("[[link]]\nname = \"wire\"\nfrom = \"a\"\nto = \"b\"\n{link}\n");
     for (number, tcp) in flows.iter().enumerate() {
         text += &format!("[[flow]]\nname = \"f{number}\"\nfrom = \"a\"\nto = \"b\"\nkind = \"ftp\"\ntcp = {tcp}\n");
     }

@@ -1,6 +1,6 @@
 //! BBR version 1 over links: what it is known for, and what it does that version 3 does not.
 
-use crate::congestion_bbr::{ALL, downloads};
+use crate::congestion_bbr::{ALL, downloads, over};
 
 const VERSION_1: &str = r#"{ preset = "linux", congestion = "bbr1", receive_buffer = "8MB" }"#;
 const VERSION_3: &str = r#"{ preset = "linux", congestion = "bbr", receive_buffer = "8MB" }"#;
@@ -54,4 +54,20 @@ fn two_share_a_link_and_beside_cubic_it_has_its_part_of_a_short_queue_and_little
     let (short, long) = (share("100kB"), share("8MB"));
     println!("{short:.2} behind a fifth of a round trip, {long:.2} behind 16");
     assert!(short > 0.5 && long < 0.35 && long > 0.0, "{short} and {long}");
+}
+
+#[test]
+fn what_it_sends_while_it_looks_at_a_short_round_trip_says_nothing_of_the_rate() {
+    // 200 ms are twenty rounds, and it remembers the rates of ten.
+    let link = "rate = \"100Mbit\"\ndelay = \"5ms\"\nqueue = \"2MB\"\n[metrics]\nseries = \"50ms\"";
+    let results = over(link, &[VERSION_1], "45s");
+    let series = |name: &str| &results.series.iter().find(|series| series.name == name).expect("asked for").values;
+    let (window, brought) = (series("flow f0 window"), series("flow f0 throughput"));
+    let small = |n: usize| window[n] <= 4.0 * 1460.0;
+    let ends: Vec<usize> = (21..window.len()).filter(|n| small(n - 1) && !small(*n)).collect();
+    assert!(ends.len() >= 2, "in 45 s: {ends:?}");
+    for end in ends {
+        // A round later all comes as it did before.
+        assert!(brought[end + 2] > 0.9 * ALL, "{:?}", &brought[end - 6..end + 10]);
+    }
 }
