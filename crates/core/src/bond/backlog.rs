@@ -6,7 +6,7 @@
 
 use super::Bond;
 use super::channel::{bit, each};
-use super::reserve::{Candidate, Reserve, used_at_once};
+use super::reserve::{Candidate, Reserve, over, used_at_once};
 use super::revisit::{self, Held};
 use super::slight::slight;
 use crate::packet::Packet;
@@ -67,9 +67,12 @@ impl<P: Packet> Bond<P> {
         reserve.base = Some(Rate::from_bits_per_sec(sum));
         // The next one to be called, and the rate and the longest delay of those in use.
         let (mut bits, mut delay) = (0u64, Span::ZERO);
+        reserve.ramp.lose();
         for c in &all {
             if reserve.held() & bit(c.channel) != 0 {
-                let waits = Rate::from_bits_per_sec(bits).bytes_in(c.delay - delay);
+                let (rate, longer) = (Rate::from_bits_per_sec(bits), c.delay - delay);
+                let waits = rate.bytes_in(longer);
+                reserve.ramp.towards(all[0].trip, longer, c.rate, rate);
                 // No more than the queue may hold, by far.
                 reserve.call_at = (waits.as_u64() as usize).min(self.config.queue_bytes / 4);
                 break;
@@ -102,7 +105,7 @@ impl<P: Packet> Bond<P> {
         if reserve.waiting() == 0 {
             return;
         }
-        if self.ingress.queue.bytes() + self.classed.bulk_for_any() <= reserve.call_at {
+        if self.ingress.bytes() + self.classed.bulk_for_any() <= reserve.call_at {
             reserve.waits = None;
         } else if now.since(*reserve.waits.get_or_insert(now)) >= STANDS {
             self.call_next(now);
@@ -116,6 +119,7 @@ impl<P: Packet> Bond<P> {
         let Some(next) = all.iter().find(|c| reserve.waiting() & bit(c.channel) != 0) else { return };
         reserve.called |= bit(next.channel);
         (reserve.quiet, reserve.waits) = (None, None);
+        reserve.ramp.end();
         self.stats.reserve_calls += 1;
         self.follow_reserve(now);
     }
@@ -135,13 +139,15 @@ impl<P: Packet> Bond<P> {
             let most = base.bytes_in(since).as_u64();
             sent.saturating_sub(before) < most - most / 4
         });
-        if fits {
-            let from = *reserve.quiet.get_or_insert(now);
-            if now.since(from).max(since) >= QUIET {
-                reserve.called = 0;
-            }
-        } else {
+        let quiet = fits && now.since(*reserve.quiet.get_or_insert(now)).max(since) >= QUIET;
+        if quiet {
+            reserve.called = 0;
+        }
+        if !fits {
             reserve.quiet = None;
+        }
+        if let Some(base) = reserve.base {
+            reserve.ramp.look(over(sent.saturating_sub(before), since), base, quiet);
         }
         self.look_at_demand(sent.saturating_sub(before), since);
         self.replan_reserve(now);
@@ -151,7 +157,7 @@ impl<P: Packet> Bond<P> {
     /// So much was sent since then: which of the channels in use are needed for it.
     fn look_at_demand(&mut self, bytes: u64, since: Span) {
         let Some(mut all) = self.candidates().filter(|_| self.has_reserve()) else { return };
-        let waits = Bytes::new((self.ingress.queue.bytes() + self.classed.bulk_for_any()) as u64);
+        let waits = Bytes::new((self.ingress.bytes() + self.classed.bulk_for_any()) as u64);
         let reserve = &mut self.channels.reserve;
         all.retain(|c| reserve.slight & bit(c.channel) == 0);
         let used = all.iter().take_while(|c| reserve.held() & bit(c.channel) == 0).count();

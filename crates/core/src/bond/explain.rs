@@ -409,13 +409,20 @@ impl<P: Packet> Bond<P> {
             }
         }
         if let Some(next) = all.iter().find(|c| reserve.waiting() & bit(c.channel) != 0) {
-            let waits = self.ingress.queue.bytes() + self.classed.bulk_for_any();
+            let waits = self.ingress.bytes() + self.classed.bulk_for_any();
             told.change.push(format!(
                 "more than {} kB wait for 0.1 s ({} kB now): {} is called",
                 reserve.call_at / 1000,
                 waits / 1000,
                 self.name(next.channel)
             ));
+            if reserve.ramp.wait > Span::ZERO {
+                told.because.push(format!(
+                    "packets wait for {} before they are sent, and ever longer, until {} is called: the others are full, and who sends lets little wait",
+                    ms(reserve.ramp.wait),
+                    self.name(next.channel)
+                ));
+            }
         }
     }
 

@@ -5,9 +5,10 @@ use super::config::{Config, ConfigError};
 use super::express::{Haste, Prompt};
 use super::ledger::Ledger;
 use super::lines::{BACK_PRESSURE, Note};
-use super::queue::{HostQueue, Queued};
+use super::queue::{ChannelQueue, HostQueue, Queued};
 use super::sparse::Sparse;
 use super::treatment::Treatment;
+use crate::buffer::PolicyConfig;
 use crate::ip::{Header, Version, fragment, icmp, mss};
 use crate::link::pacing::Pacer;
 use crate::packet::Packet;
@@ -19,6 +20,8 @@ const IPV6_MTU: usize = 1280;
 /// What a packet from the host meets first.
 #[derive(Debug)]
 pub(super) struct Ingress<P> {
+    /// Packets that are made to wait before they wait for a channel ([`ramp`](super::ramp)).
+    pub(super) line: ChannelQueue<P, ()>,
     /// Packets that wait for a channel.
     pub(super) queue: HostQueue<P>,
     /// Those that go before them.
@@ -43,10 +46,28 @@ impl<P: Packet> Ingress<P> {
         let queue = HostQueue::new(config.discipline, config.buffer, seed).map_err(ConfigError::Queue)?;
         let (prompt, buckets) = (Prompt::new(config.all_buckets()), config.metered_buckets());
         let (queue, sparse) = (queue.counted(buckets), Sparse::new(buckets));
+        let line = ChannelQueue::fifo(PolicyConfig::DropTail, seed).counted(buckets);
         let ledger = Ledger::new(config);
-        let mut ingress = Ingress { queue, prompt, sparse, ledger, limit: None, mtu: 0, icmp };
+        let mut ingress = Ingress { line, queue, prompt, sparse, ledger, limit: None, mtu: 0, icmp };
         ingress.set_limit(None, config.queue_bytes);
         Ok(ingress)
+    }
+
+    /// Whether a packet of this flow bucket waits.
+    #[inline]
+    pub(super) fn has(&self, bucket: u16) -> bool {
+        self.queue.has(bucket) || self.line.has(bucket)
+    }
+
+    /// Bytes that wait.
+    #[inline]
+    pub(super) fn bytes(&self) -> usize {
+        self.queue.bytes() + self.line.bytes()
+    }
+
+    /// Drops what came before `oldest`, and says how many packets that were.
+    pub(super) fn drop_before(&mut self, oldest: Time) -> u64 {
+        self.line.drop_before(oldest, &mut self.ledger) + self.queue.drop_before(oldest, &mut self.ledger)
     }
 
     /// From the next packet on, at most so many bytes may wait, and so much memory be taken.
@@ -104,7 +125,7 @@ impl<P: Packet> Bond<P> {
         }
         match self.ingress.limit {
             // Paced: what is too much is dropped here, early, instead of standing in the interface's queue.
-            Some(_) => self.ingress.queue.memory() < self.config.queue_bytes,
+            Some(_) => self.ingress.queue.memory() + self.ingress.line.memory() < self.config.queue_bytes,
             None => self.ingress.queue.bytes() < BACK_PRESSURE.min(self.config.queue_bytes / 2),
         }
     }
@@ -134,6 +155,9 @@ impl<P: Packet> Bond<P> {
     fn enqueue(&mut self, queued: Queued<P>) {
         if self.assigns() {
             return self.assign(queued.since, queued.noted(Note::default()));
+        }
+        if self.makes_wait() {
+            return self.ingress.line.push(queued);
         }
         let dropped = self.ingress.queue.offer(queued, &mut self.ingress.ledger);
         self.on_no_room(dropped);

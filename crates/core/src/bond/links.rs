@@ -161,7 +161,7 @@ impl<P: Packet> Bond<P> {
         if self.channels.usable == 0 && usable != 0 {
             // After an outage nobody waits for what was sent before it.
             let oldest = now.as_nanos().saturating_sub(self.config.deadline.as_nanos());
-            self.stats.no_channel += self.ingress.queue.drop_before(Time::from_nanos(oldest), &mut self.ingress.ledger);
+            self.stats.no_channel += self.ingress.drop_before(Time::from_nanos(oldest));
             self.drop_old_of_classes(Time::from_nanos(oldest));
         }
         self.channels.usable = usable;

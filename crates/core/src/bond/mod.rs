@@ -68,6 +68,7 @@ mod preset;
 mod prompt;
 mod protect;
 mod queue;
+mod ramp;
 mod receive;
 mod reconfigure;
 mod reliable;
@@ -257,12 +258,13 @@ impl<P: Packet> Bond<P> {
     /// How many packets of the host, and how many of their bytes, wait for a channel that is not chosen yet, those of traffic classes
     /// among them.
     pub fn waiting(&self) -> (usize, Bytes) {
-        let Ingress { queue, prompt, .. } = &self.ingress;
+        let Ingress { queue, line, prompt, .. } = &self.ingress;
         let first = prompt.waiting.iter().map(|queued| queued.packet.size().as_u64()).sum::<u64>();
         let classed = self.classed.all.iter().map(|class| &class.queue);
-        let (packets, bytes) = classed.fold((queue.len(), queue.bytes()), |(packets, bytes), queue| {
-            (packets + queue.len(), bytes + queue.bytes())
-        });
+        let (packets, bytes) = classed
+            .fold((queue.len() + line.len(), queue.bytes() + line.bytes()), |(packets, bytes), queue| {
+                (packets + queue.len(), bytes + queue.bytes())
+            });
         (packets + prompt.waiting.len(), Bytes::new(bytes as u64 + first))
     }
 
@@ -270,7 +272,11 @@ impl<P: Packet> Bond<P> {
     /// also the bytes of the packets that wait for their turn.
     pub fn held_bytes(&self) -> usize {
         let lines = self.distribute.policy().map_or(0, |policed| policed.memory());
-        self.resequencing_bytes() + self.ingress.queue.memory() + self.classed.memory() + lines
+        self.resequencing_bytes()
+            + self.ingress.queue.memory()
+            + self.ingress.line.memory()
+            + self.classed.memory()
+            + lines
     }
 
     /// The part of [`Bond::held_bytes`] that waits for its order: in delay lines, behind gaps, or for its turn.

@@ -44,7 +44,7 @@ impl<P: Packet> Bond<P> {
         let ingress = &mut self.ingress;
         let tcp = header.protocol == TCP;
         let sends_little = self.config.sparse && ingress.sparse.on_packet(now, bucket, header.total, tcp);
-        if ingress.queue.has(bucket) {
+        if ingress.has(bucket) {
             // It would overtake them.
             return None;
         }

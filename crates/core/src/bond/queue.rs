@@ -142,17 +142,6 @@ impl<P: Packet, N> HostQueue<P, N> {
         Ok(())
     }
 
-    /// The same, which counts how many wait of each of so many flow buckets.
-    pub(super) fn counted(self, buckets: usize) -> Self {
-        HostQueue { of_bucket: vec![0; buckets], ..self }
-    }
-
-    /// Whether a packet of this flow bucket waits, where that is counted.
-    #[inline]
-    pub(super) fn has(&self, bucket: u16) -> bool {
-        self.of_bucket.get(usize::from(bucket)).is_some_and(|count| *count > 0)
-    }
-
     /// From the next packet on, at most so many bytes may wait, and so much memory be taken.
     pub(super) fn set_bounds(&mut self, bytes: Option<usize>, memory: usize) {
         let bytes = bytes.map_or(u64::MAX, |bytes| bytes as u64);
@@ -200,6 +189,17 @@ impl<P: Packet, N> ChannelQueue<P, N> {
 }
 
 impl<P: Packet, N, D: Discipline<Queued<P, N>>> HostQueue<P, N, D> {
+    /// The same, which counts how many wait of each of so many flow buckets.
+    pub(super) fn counted(self, buckets: usize) -> Self {
+        HostQueue { of_bucket: vec![0; buckets], ..self }
+    }
+
+    /// Whether a packet of this flow bucket waits, where that is counted.
+    #[inline]
+    pub(super) fn has(&self, bucket: u16) -> bool {
+        self.of_bucket.get(usize::from(bucket)).is_some_and(|count| *count > 0)
+    }
+
     /// How many packets.
     #[inline]
     pub(super) fn len(&self) -> usize {

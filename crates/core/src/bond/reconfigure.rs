@@ -82,6 +82,7 @@ impl<P: Packet> Bond<P> {
 
     /// What waits, and what comes, is in another order or let in by another policy from now on.
     fn reorder(&mut self, now: Time) -> Result<(), ConfigError> {
+        self.end_wait(now);
         let queue = (self.config.discipline, self.config.buffer, self.rng.next_u64());
         self.number.set_discipline(self.config.discipline);
         self.ingress.ledger.set_discipline(self.config.discipline);

@@ -30,6 +30,7 @@
 //! What follows from it stands in `backlog.rs`. Cost: O(n) for n channels. Invariants: where a channel's rate or round trip is not
 //! known, none is held back; the fastest never is.
 
+use super::ramp::Ramp;
 use crate::units::{Bytes, ChannelId, Rate, Span, Time};
 use alloc::vec::Vec;
 
@@ -90,7 +91,7 @@ impl Demand {
 }
 
 /// So many bytes in that time.
-fn over(bytes: u64, time: Span) -> Rate {
+pub(super) fn over(bytes: u64, time: Span) -> Rate {
     Rate::from_bits_per_sec(bytes.saturating_mul(8_000_000_000) / time.as_nanos().max(1))
 }
 
@@ -146,6 +147,8 @@ pub(super) struct Reserve {
     /// Since when the reserve was not needed.
     pub(super) quiet: Option<Time>,
     pub(super) demand: Demand,
+    /// By which a sender that keeps no queue is led to the next one.
+    pub(super) ramp: Ramp,
 }
 
 impl Reserve {

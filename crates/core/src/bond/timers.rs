@@ -78,6 +78,7 @@ impl<P: Packet> Bond<P> {
         if !self.ingress.queue.is_empty() || !self.fragments.is_empty() {
             add(self.next_ready(), TimerName::Pacing);
         }
+        add(self.lets_go_at(), TimerName::Pacing);
         add(self.prompt_at(), TimerName::Pacing);
         add(self.second_at(), TimerName::Pacing);
         add(self.protect.cover.as_ref().and_then(|cover| cover.timeout()), TimerName::Pacing);
@@ -217,7 +218,7 @@ impl<P: Packet> Bond<P> {
     /// no gap waits for them.
     fn mark_idle(&mut self, now: Time) {
         self.mark_fragments(now);
-        let waits = !self.ingress.queue.is_empty() || self.distribute.policy().is_some_and(|p| !p.lines.is_empty());
+        let waits = self.ingress.bytes() > 0 || self.distribute.policy().is_some_and(|p| !p.lines.is_empty());
         if !self.number.orders_flows() || waits && !self.number.resends() {
             return;
         }

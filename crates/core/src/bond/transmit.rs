@@ -69,6 +69,9 @@ impl<P: Packet> Bond<P> {
         {
             return Some(frame);
         }
+        if !self.ingress.line.is_empty() {
+            self.let_go(now);
+        }
         match self.distribute {
             Distribute::Agreed => self.next_striped(now),
             Distribute::Policy(_) => self.next_assigned(now),
@@ -126,6 +129,7 @@ impl<P: Packet> Bond<P> {
         let Ready { first, others, skipped } = self.distribute.ready(now, &self.channels, self.protect.copies())?;
         let queued = self.ingress.queue.pop(now, &mut self.stats, &mut self.ingress.ledger)?;
         queued.on_sent(now, &mut self.ingress.ledger);
+        self.channels.reserve.ramp.on_left(now, queued.since);
         self.channels.reserve.demand.taken += queued.packet.size().as_u64();
         self.stats.copies_skipped += skipped;
         let about = About::of(&queued, Numbers { stamp: Stamp::of(now), ..self.number.assign(queued.bucket) });

@@ -9,7 +9,13 @@ const NEAR_AND_FAR: [&str; 2] = [r#"rate = "50Mbit", delay = "20ms""#, r#"rate =
 
 /// One flow with these settings over a bond of both links, or over the `only` one, from second 10 to 30; the first five do not count.
 fn run(links: [&str; 2], only: Option<usize>, flow: &str, seed: u64) -> Results {
-    let mut text = "duration = \"30s\"\nwarm_up = \"15s\"\nnode = [{ name = [\"a\", \"b\"] }]\nlink = [\n".to_owned();
+    run_between((15, 30), links, only, flow, seed)
+}
+
+/// The same, of which these seconds count.
+fn run_between((from, to): (u64, u64), links: [&str; 2], only: Option<usize>, flow: &str, seed: u64) -> Results {
+    let mut text =
+        format!("duration = \"{to}s\"\nwarm_up = \"{from}s\"\nnode = [{{ name = [\"a\", \"b\"] }}]\nlink = [\n");
     for (number, link) in links.iter().enumerate() {
         text += &format!("{{ name = \"path{number}\", from = \"a\", to = \"b\", framing = \"14B\", {link} }},\n");
     }
@@ -70,6 +76,21 @@ fn bbr_over_links_that_jitter_has_at_least_what_the_better_one_gives_it() {
         println!("seed {seed}: {bond:.1} of {alone:.1} Mbit/s");
         assert!(bond > 0.95 * alone, "seed {seed}: {bond:.1} of {alone:.1} Mbit/s");
     }
+}
+
+/// A channel that delays a download by more than it adds is called by what waits, and BBR lets nothing wait.
+#[test]
+fn bbr_comes_to_a_far_channel_without_a_loss_and_what_does_not_press_stays_near() {
+    let links = [r#"rate = "50Mbit", delay = "20ms""#, r#"rate = "50Mbit", delay = "320ms""#];
+    let buffers = "send_buffer = \"32MB\", receive_buffer_maximum = \"32MB\"";
+    let flow = format!("kind = \"ftp\"\ntcp = {{ preset = \"linux\", congestion = \"bbr1\", {buffers} }}");
+    let [alone, before, after] = [(Some(0), 15, 30), (None, 15, 40), (None, 60, 80)]
+        .map(|(only, from, to)| run_between((from, to), links, only, &flow, 1).goodput / 1e6);
+    println!("alone {alone:.1}, while the wait grows {before:.1}, with both {after:.1} Mbit/s");
+    assert!(before > 0.95 * alone && after > 1.7 * alone, "{alone:.1}, {before:.1}, {after:.1} Mbit/s");
+    // Nearly all that the near one carries, but evenly.
+    let stream = run_between((15, 80), links, None, "kind = \"constant\"\nrate = \"46Mbit\"\nsize = \"1200B\"", 1);
+    assert!(stream.flows[0].delay.max < 0.025, "{} s", stream.flows[0].delay.max);
 }
 
 /// Trains tell next to nothing of such a link, and packets that follow closely wait on it although it has no queue.
