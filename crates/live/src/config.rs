@@ -11,6 +11,7 @@ mod confine;
 mod domains;
 mod fit;
 mod gateway;
+mod grammar;
 mod host;
 mod invited;
 mod lock;
@@ -164,7 +165,7 @@ pub enum Table {
 
 /// What is wrong with a configuration, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{}:{line}: {setting}{}{problem}", .file.display(), if setting.is_empty() { "" } else { ": " })]
+#[error("{}{}: {setting}{}{problem}", .file.display(), self.place(), if setting.is_empty() { "" } else { ": " })]
 pub struct ConfigError {
     /// The file.
     pub file: PathBuf,
@@ -174,6 +175,12 @@ pub struct ConfigError {
     pub setting: String,
     /// What was wrong, and what would be right.
     pub problem: String,
+}
+
+impl ConfigError {
+    fn place(&self) -> String {
+        if self.line == 0 { String::new() } else { format!(":{}", self.line) }
+    }
 }
 
 /// The least MTU with which the kernel does IPv6.
@@ -232,7 +239,11 @@ impl Config {
 
     fn text_of(file: &Path) -> Result<Zeroizing<String>, ConfigError> {
         std::fs::read_to_string(file).map(Zeroizing::new).map_err(|error| {
-            let unread = Reader::new(file, "").error(0..0, "", format!("cannot be read: {error}"));
+            let why = match error.kind() {
+                io::ErrorKind::InvalidData => "it is not text in UTF-8".to_owned(),
+                _ => error.to_string(),
+            };
+            let unread = Reader::new(file, "").error(0..0, "", format!("cannot be read: {why}"));
             ConfigError { line: 0, ..unread }
         })
     }
@@ -364,12 +375,7 @@ type Secret = (Zeroizing<String>, Range<usize>, String);
 impl Reader<'_> {
     /// Reads and checks all of it.
     fn parse(&self) -> Result<Config, ConfigError> {
-        let raw: RawConfig = toml::from_str(self.text).map_err(|e| {
-            if let Some(error) = self.wrong_brackets() {
-                return error;
-            }
-            self.error(e.span().unwrap_or(0..0), "", e.message().to_owned() + &self.snippet(e.span()))
-        })?;
+        let raw: RawConfig = toml::from_str(self.text).map_err(|error| self.ungrammatical(&error))?;
         if let Some(line) = secret::misplaced_key(self.text) {
             let start = self.text.split_inclusive('\n').take(line).map(str::len).sum();
             let problem = "a key stands here, where it would be shown: keys belong in `private_key`, `preshared_key` and \
@@ -395,14 +401,6 @@ impl Reader<'_> {
     fn notice(&self, span: Range<usize>, setting: &str, problem: impl Display) {
         let notice = self.error(span, setting, problem);
         self.notices.borrow_mut().push(notice);
-    }
-
-    fn snippet(&self, span: Option<Range<usize>>) -> String {
-        let line = span.and_then(|s| {
-            let start = self.text.get(..s.start)?.rfind('\n').map_or(0, |n| n + 1);
-            self.text.get(start..)?.lines().next()
-        });
-        line.map(|l| format!(" (in `{}`)", secret::excerpt(l))).unwrap_or_default()
     }
 
     fn parsed<T>(&self, value: &Spanned<String>, setting: &str, right: &str) -> Result<T, ConfigError>
@@ -441,8 +439,7 @@ impl Reader<'_> {
                 let problem = "is all zeros, which is nobody's key: write one that `fairspan keygen` prints";
                 return Err(self.error(span, setting, problem));
             }
-            let advice = "a key is 44 characters of base64, as `fairspan keygen` prints it";
-            text.parse().map(Some).map_err(|e| self.error(span, setting, format!("{e}; {advice}")))
+            text.parse().map(Some).map_err(|e| self.error(span, setting, e))
         };
         match self.secret(text, file, setting)? {
             Some((text, span, setting)) => parsed(&text, span, &setting),

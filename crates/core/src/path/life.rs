@@ -10,12 +10,13 @@
 //! |---|---|---|
 //! | h | a heartbeat's interval while traffic flows | |
 //! | S | the setting `silent_after` | |
-//! | run of o | from when on path o brought something at least every 3h/2 | `Life::run` |
+//! | run of o | from when on path o brought something at least every 3h/2; over once it brought nothing for that long | `Life::run` |
 //! | busy | at least [`BUSY`] frames in a tenth of a second | |
 //!
 //! Path c is silent when it brought nothing for S, or 3h, and the run of another path o covers all of that but 3h/4 at its end: the part of the
 //! run that is behind the last that c brought, and behind the run's beginning by as much as c takes longer than o. Where both are
-//! busy, 3/5 S are enough, of which h/4 may be uncovered.
+//! busy, 3/5 S are enough, of which h/4 may be uncovered. A run that is over tells nothing: while no traffic flows heartbeats are rare, and what
+//! measures one path alone may have been the last that came before.
 //!
 //! Source: ours; RFC 5880's detection time, with another path's arrivals as the clock. Cost: O(1) a frame, O(paths) a look. Invariant: without
 //! another path that brings something nothing is silent by this rule.
@@ -64,7 +65,7 @@ impl Life {
     /// A valid frame arrived; while traffic flows the peer's heartbeats have this interval.
     #[inline]
     pub(crate) fn on_heard(&mut self, now: Time, heartbeat: Span) {
-        if now.since(self.heard) > heartbeat + part(heartbeat, 2) {
+        if self.is_over(now, heartbeat) {
             self.run = now;
         }
         self.heard = now;
@@ -74,6 +75,11 @@ impl Life {
             self.window = now;
         }
         self.frames[0] += 1;
+    }
+
+    /// Whether nothing came for so long that the run has ended.
+    fn is_over(&self, now: Time, heartbeat: Span) -> bool {
+        now.since(self.heard) > heartbeat + part(heartbeat, 2)
     }
 
     /// This process did not run for so long.
@@ -92,7 +98,8 @@ impl Life {
     pub(crate) fn is_silent_beside(&self, now: Time, other: &Life, less: Span, limits: Limits) -> bool {
         let (silence, slack) = self.long(self.is_busy() && other.is_busy(), limits);
         let common = other.heard.since(self.heard.max(other.run + less));
-        limits.silent_after > Span::ZERO && now.since(self.heard) >= silence && common + slack >= silence
+        let told = common + slack >= silence && !other.is_over(now, limits.heartbeat);
+        limits.silent_after > Span::ZERO && now.since(self.heard) >= silence && told
     }
 
     /// How long silence is, and how much sooner the other path may have brought its last: a heartbeat is due there once in so long.
@@ -161,6 +168,19 @@ mod tests {
         assert!(!one.is_silent_beside(MS(3150), &other, SPAN(150), LIMITS));
         brings(&mut other, 3150, 3400, 5);
         assert!(one.is_silent_beside(MS(3400), &other, SPAN(150), LIMITS));
+    }
+
+    #[test]
+    fn what_one_path_brought_alone_before_traffic_began_is_no_silence_of_the_other() {
+        let (mut one, mut other) = (Life::new(MS(0)), Life::new(MS(0)));
+        brings(&mut one, 0, 100, 20);
+        brings(&mut other, 0, 501, 20);
+        assert!(!one.is_silent_beside(MS(4000), &other, Span::ZERO, LIMITS));
+        // From the beginning of traffic on the peer sends heartbeats on both.
+        brings(&mut other, 4000, 4201, 100);
+        assert!(!one.is_silent_beside(MS(4201), &other, Span::ZERO, LIMITS));
+        brings(&mut other, 4300, 4301, 100);
+        assert!(one.is_silent_beside(MS(4301), &other, Span::ZERO, LIMITS));
     }
 
     #[test]

@@ -89,11 +89,7 @@ fn look(caller: &Caller, hub: &Hub, uplink: &Uplink) -> Result<Reached, Failure>
     if !uplink.running {
         return Err(Failure::Down);
     }
-    let own = |place: &SocketAddr| {
-        let mut addresses = uplink.addresses.iter().map(|net| net.addr());
-        addresses.find(|address| address.is_ipv4() == place.is_ipv4())
-    };
-    let usable: Vec<(SocketAddr, IpAddr)> = hub.places.iter().filter_map(|place| Some((*place, own(place)?))).collect();
+    let usable = usable(&hub.places, uplink);
     if usable.is_empty() {
         return Err(Failure::NoAddress);
     }
@@ -108,6 +104,17 @@ fn look(caller: &Caller, hub: &Hub, uplink: &Uplink) -> Result<Reached, Failure>
         Err(other @ Failure::OtherVersion(..)) => Err(other),
         Err(other) => Err(Failure::Neither(Box::new(failure), Box::new(other))),
     }
+}
+
+/// The places to which a route by this device leads, each with the address from which it is asked. A hub on the same wire may answer at an
+/// address of another network too; a channel that calls it there has no route, and works only as long as the hub answers for all of its addresses.
+fn usable(places: &[SocketAddr], uplink: &Uplink) -> Vec<(SocketAddr, IpAddr)> {
+    let own = |place: &SocketAddr| {
+        let mut addresses = uplink.addresses.iter().map(|net| net.addr());
+        addresses.find(|address| address.is_ipv4() == place.is_ipv4())
+    };
+    let routed = places.iter().filter(|place| uplink.leads_to(place.ip()));
+    routed.filter_map(|place| Some((*place, own(place)?))).collect()
 }
 
 /// The place that answers fastest: over TCP if there is a port for that, else over UDP.
@@ -188,4 +195,43 @@ fn measure(caller: &Caller, uplink: &Uplink, mut looked: Looked) -> Reached {
         }
     }
     looked.reached(path_mtu)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netlink::{Route, TABLE_MAIN};
+    use crate::uplinks::Kind;
+
+    /// A device with `addresses` and routes to these networks.
+    fn device(addresses: &[&str], networks: &[&str]) -> Uplink {
+        let route = |network: &&str| Route {
+            destination: network.parse().expect("a network"),
+            device: "eth1".to_owned(),
+            gateway: None,
+            table: TABLE_MAIN,
+            metric: None,
+        };
+        Uplink {
+            device: "eth1".to_owned(),
+            kind: Kind::Ethernet,
+            mtu: 1500,
+            running: true,
+            addresses: addresses.iter().map(|address| address.parse().expect("an address")).collect(),
+            routes: networks.iter().map(route).collect(),
+        }
+    }
+
+    #[test]
+    fn a_hub_is_asked_where_a_route_by_the_device_leads_and_nowhere_else() {
+        let places: Vec<SocketAddr> = ["10.9.1.1:51900", "10.9.2.1:51900", "[fd09:1::1]:51900"]
+            .map(|place| place.parse().expect("a place"))
+            .into();
+        let asked = |uplink: &Uplink| usable(&places, uplink).iter().map(|(place, _)| *place).collect::<Vec<_>>();
+        let both = ["10.9.1.2/24", "fd09:1::2/64"];
+        assert_eq!(asked(&device(&both, &["10.9.1.0/24"])), places[..1], "on the wire of the first");
+        assert_eq!(asked(&device(&both, &["10.9.1.0/24", "fd09:1::/64"])), [places[0], places[2]]);
+        assert_eq!(asked(&device(&both, &["0.0.0.0/0"])), places[..2], "by a default route to all of IPv4");
+        assert_eq!(asked(&device(&["10.9.1.2/24"], &["0.0.0.0/0", "::/0"])), places[..2], "it has no IPv6 address");
+    }
 }

@@ -47,6 +47,20 @@ pub struct Uplink {
     pub routes: Vec<Route>,
 }
 
+impl Uplink {
+    /// Whether a route by this device leads to `place`.
+    pub(super) fn leads_to(&self, place: IpAddr) -> bool {
+        self.routes.iter().any(|route| leads_to(route, place))
+    }
+}
+
+fn leads_to(route: &Route, place: IpAddr) -> bool {
+    match route.destination.prefix_len() {
+        0 => route.destination.addr().is_ipv4() == place.is_ipv4(),
+        _ => route.destination.contains(&place),
+    }
+}
+
 /// Devices of this network namespace by which at least one of the places may be reached, the one that the kernel would take first. With
 /// several tables of routes there may be some that it takes for nobody yet.
 ///
@@ -54,12 +68,7 @@ pub struct Uplink {
 /// What the kernel says.
 pub fn find(places: &[IpAddr]) -> Result<Vec<Uplink>, NetlinkError> {
     let mut netlink = Netlink::open()?;
-    let leads_there = |route: &Route| {
-        places.iter().any(|place| match route.destination.prefix_len() {
-            0 => route.destination.addr().is_ipv4() == place.is_ipv4(),
-            _ => route.destination.contains(place),
-        })
-    };
+    let leads_there = |route: &Route| places.iter().any(|place| leads_to(route, *place));
     let mut routes: Vec<Route> = netlink.all_routes()?.into_iter().filter(leads_there).collect();
     routes.sort_by_key(|route| (std::cmp::Reverse(route.destination.prefix_len()), route.metric.unwrap_or(0)));
     let mut uplinks: Vec<Uplink> = Vec::new();
