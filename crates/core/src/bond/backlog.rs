@@ -6,6 +6,7 @@
 
 use super::Bond;
 use super::channel::{bit, each};
+use super::queue::Queued;
 use super::reserve::{Candidate, Reserve, over, used_at_once};
 use super::revisit::{self, Held};
 use super::slight::slight;
@@ -122,6 +123,37 @@ impl<P: Packet> Bond<P> {
         reserve.ramp.end();
         self.stats.reserve_calls += 1;
         self.follow_reserve(now);
+    }
+
+    /// Whether a packet that comes has to wait, or others that came before it do.
+    #[inline]
+    pub(super) fn makes_wait(&self) -> bool {
+        self.channels.reserve.ramp.wait > Span::ZERO || !self.ingress.line.is_empty()
+    }
+
+    /// When the first packet has waited for so long.
+    pub(super) fn lets_go_at(&self) -> Option<Time> {
+        Some(self.ingress.line.first()?.since + self.channels.reserve.ramp.wait)
+    }
+
+    /// Those that have waited for so long, and those for which there is no more room, wait for a channel from now on.
+    #[inline(never)]
+    pub(super) fn let_go(&mut self, now: Time) {
+        let (wait, most) = (self.channels.reserve.ramp.wait, self.config.queue_bytes / 4);
+        while self.ingress.line.first().is_some_and(|first| first.since + wait <= now)
+            || self.ingress.line.memory() > most
+        {
+            let Some(first) = self.ingress.line.take(now) else { return };
+            let queued = Queued { since: now, ..first };
+            let dropped = self.ingress.queue.offer(queued, &mut self.ingress.ledger);
+            self.on_no_room(dropped);
+        }
+    }
+
+    /// Nobody waits any more.
+    pub(super) fn end_wait(&mut self, now: Time) {
+        self.channels.reserve.ramp.end();
+        self.let_go(now);
     }
 
     /// Looks whether another plan is better, and whether the reserve is needed yet.

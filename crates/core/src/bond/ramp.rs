@@ -14,9 +14,6 @@
 //!
 //! Source: ours. Cost: O(1) a packet and a second. Invariant: nobody waits for a channel that is not there, or that is called already.
 
-use super::Bond;
-use super::queue::Queued;
-use crate::packet::Packet;
 use crate::units::{Rate, Span, Time};
 
 /// CUBIC, as Linux has it, needs so many times what a way is longer by to let as much wait.
@@ -105,39 +102,6 @@ impl Ramp {
             let grown = self.wait.as_nanos() + (self.trip + self.wait).as_nanos() / GROWS;
             self.wait = Span::from_nanos(grown).min(self.most);
         }
-    }
-}
-
-impl<P: Packet> Bond<P> {
-    /// Whether a packet that comes has to wait, or others that came before it do.
-    #[inline]
-    pub(super) fn makes_wait(&self) -> bool {
-        self.channels.reserve.ramp.wait > Span::ZERO || !self.ingress.line.is_empty()
-    }
-
-    /// When the first packet has waited for so long.
-    pub(super) fn lets_go_at(&self) -> Option<Time> {
-        Some(self.ingress.line.first()?.since + self.channels.reserve.ramp.wait)
-    }
-
-    /// Those that have waited for so long, and those for which there is no more room, wait for a channel from now on.
-    #[inline(never)]
-    pub(super) fn let_go(&mut self, now: Time) {
-        let (wait, most) = (self.channels.reserve.ramp.wait, self.config.queue_bytes / 4);
-        while self.ingress.line.first().is_some_and(|first| first.since + wait <= now)
-            || self.ingress.line.memory() > most
-        {
-            let Some(first) = self.ingress.line.take(now) else { return };
-            let queued = Queued { since: now, ..first };
-            let dropped = self.ingress.queue.offer(queued, &mut self.ingress.ledger);
-            self.on_no_room(dropped);
-        }
-    }
-
-    /// Nobody waits any more.
-    pub(super) fn end_wait(&mut self, now: Time) {
-        self.channels.reserve.ramp.end();
-        self.let_go(now);
     }
 }
 
