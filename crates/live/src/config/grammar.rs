@@ -8,9 +8,9 @@ const KINDS: [(&str, &str); 6] = [
     ("a string", "text between quotation marks, as in `\"eth1\"`"),
     ("a sequence", "a list between square brackets, as in `[\"10.77.0.2/24\"]`"),
     ("a boolean", "`true` or `false`, without quotation marks"),
-    ("u8", "a whole number from 0 to 255, without quotation marks"),
-    ("u16", "a whole number from 0 to 65535, without quotation marks"),
-    ("u32", "a whole number from 0 to 4294967295, without quotation marks"),
+    ("u8", "a whole number of at most 255, without quotation marks"),
+    ("u16", "a whole number of at most 65535, without quotation marks"),
+    ("u32", "a whole number of at most 4294967295, without quotation marks"),
 ];
 
 impl Reader<'_> {
@@ -91,10 +91,14 @@ mod tests {
             (
                 "[interface]\nlisten_port = \"51900\"\n",
                 2,
-                "string \"51900\": write a whole number from 0 to 65535, without",
+                "string \"51900\": write a whole number of at most 65535, without",
             ),
-            ("[interface]\nlisten_port = 70000\n", 2, "integer `70000`: write a whole number from 0 to 65535, without"),
-            ("[interface]\nfwmark = \"1\"\n", 2, "write a whole number from 0 to 4294967295"),
+            (
+                "[interface]\nlisten_port = 70000\n",
+                2,
+                "integer `70000`: write a whole number of at most 65535, without",
+            ),
+            ("[interface]\nfwmark = \"1\"\n", 2, "write a whole number of at most 4294967295"),
             ("[interface]\nlock = \"yes\"\n", 2, "string \"yes\": write `true` or `false`, without quotation marks"),
             (wireguard, 1, "here the section is `[interface]`"),
             ("# a file\n[interface]\nname = \"fs0\"\n[Peer] # the hub\n", 4, "here the section is `[[peer]]`"),
