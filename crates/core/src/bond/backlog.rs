@@ -1,5 +1,5 @@
-//! When channels of the [reserve](super::reserve) carry data: by what waits for the others, and by what they could carry. When they are asked
-//! for their rates again ([`revisit`]).
+//! When channels of the [reserve](super::reserve) carry data: by what waits for the others, or is made to wait ([`ramp`](super::ramp)), and by what they could
+//! carry. When they are asked for their rates again ([`revisit`]).
 //!
 //! Cost: O(n log n) for n channels when a delay or a rate is measured, O(1) a packet. Invariant: whoever changes what is held back has the peer
 //! told, which makes up for the delays of channels in use only.
@@ -139,7 +139,8 @@ impl<P: Packet> Bond<P> {
     /// Those that have waited for so long, and those for which there is no more room, wait for a channel from now on.
     #[inline(never)]
     pub(super) fn let_go(&mut self, now: Time) {
-        let (wait, most) = (self.channels.reserve.ramp.wait, self.config.queue_bytes / 4);
+        // More than has to wait for a channel to be called.
+        let (wait, most) = (self.channels.reserve.ramp.wait, self.config.queue_bytes / 2);
         while self.ingress.line.first().is_some_and(|first| first.since + wait <= now)
             || self.ingress.line.memory() > most
         {

@@ -4,12 +4,12 @@
 //! BBR keeps no such queue, however long it sends: its window is twice what its rate fills in the least round trip of ten seconds. A round trip that
 //! grew at once by more than it was would leave it a part of its rate, for these ten seconds. So where the channels in use have been full for as long as
 //! CUBIC needs to call ([`OF_WAY`] times what the way is longer by, [`LEAST`] at least), the bond makes the wait itself: packets stay in a line before the host queue, by
-//! one part in [`GROWS`] of the round trip more each second, so that it grows by less than twice in ten seconds. What the sender lets wait counts too. Once all of it together is as long as
+//! one part in [`GROWS`] of the round trip more each second, so that this does not double in ten seconds. What the sender lets wait counts too. Once all of it together is as long as
 //! the longer way, the channel is called as always, the wait moves into the way, and the sender has a window for it.
 //!
 //! Full is who sent at least nine tenths of what the channels in use carry, a second long, while some packet waited for [`PRESSES`]. A second that is not full counts against two that are:
 //! BBR stops for 200 ms in each ten seconds. The wait ends at once where a quarter was to spare for a while, and where
-//! less was sent, or the channel away, for [`SHORT`] seconds in a row: then the sender's window is too small for it, and it is not tried again before so little is sent. Only a channel
+//! less was sent, or the channel away, for [`SHORT`] seconds in a row: then the sender's window is too small for it, and it is not tried again before there was a quarter to spare. Only a channel
 //! that adds [`WORTH`] of what the others carry is worth it: all that is sent meanwhile has the longer round trip too.
 //!
 //! Source: ours. Cost: O(1) a packet and a second. Invariant: nobody waits for a channel that is not there, or that is called already.
@@ -41,7 +41,7 @@ pub(super) struct Ramp {
     most: Span,
     /// The round trip without it.
     trip: Span,
-    /// The longest that a packet waited since the last look, beside that.
+    /// The longest that a packet was in the host queue since the last look.
     longest: Span,
     /// Seconds that were full, less twice those that were not.
     full: u64,
