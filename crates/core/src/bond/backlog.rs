@@ -6,8 +6,9 @@
 
 use super::Bond;
 use super::channel::{bit, each};
+use super::host::Ingress;
 use super::queue::Queued;
-use super::reserve::{Candidate, Reserve, over, used_at_once};
+use super::reserve::{Candidate, over, used_at_once};
 use super::revisit::{self, Held};
 use super::slight::slight;
 use crate::packet::Packet;
@@ -43,16 +44,14 @@ impl<P: Packet> Bond<P> {
 
     /// Plans anew which channels are held back: what is known of channels has changed, or which there are.
     pub(super) fn plan_reserve(&mut self) {
-        if !self.has_reserve() {
-            return;
-        }
-        let reserve = &self.channels.reserve;
-        let Some(mut all) = self.candidates() else {
-            self.channels.reserve = Reserve { planned: 0, slight: 0, called: 0, ..*reserve };
+        let all = if self.has_reserve() { self.candidates() } else { None };
+        let reserve = &mut self.channels.reserve;
+        reserve.ramp.lose();
+        let Some(mut all) = all else {
+            (reserve.planned, reserve.slight, reserve.called) = (0, 0, 0);
             return;
         };
         let slight = slight(&all, reserve.slight);
-        let reserve = &mut self.channels.reserve;
         all.retain(|c| slight & bit(c.channel) == 0);
         let among = all.iter().fold(0, |set, c| set | bit(c.channel));
         let decided = core::mem::replace(&mut reserve.among, among) == among;
@@ -68,7 +67,6 @@ impl<P: Packet> Bond<P> {
         reserve.base = Some(Rate::from_bits_per_sec(sum));
         // The next one to be called, and the rate and the longest delay of those in use.
         let (mut bits, mut delay) = (0u64, Span::ZERO);
-        reserve.ramp.lose();
         for c in &all {
             if reserve.held() & bit(c.channel) != 0 {
                 let (rate, longer) = (Rate::from_bits_per_sec(bits), c.delay - delay);
@@ -136,14 +134,21 @@ impl<P: Packet> Bond<P> {
         Some(self.ingress.line.first()?.since + self.channels.reserve.ramp.wait)
     }
 
+    /// When one has to look again, whatever else is due: nobody is to wait who comes long after all others.
+    pub(super) fn review_at(&self) -> Option<Time> {
+        let reserve = &self.channels.reserve;
+        (reserve.ramp.wait > Span::ZERO).then(|| reserve.looked + EVERY)
+    }
+
     /// Those that have waited for so long, and those for which there is no more room, wait for a channel from now on.
     #[inline(never)]
     pub(super) fn let_go(&mut self, now: Time) {
-        // More than has to wait for a channel to be called.
-        let (wait, most) = (self.channels.reserve.ramp.wait, self.config.queue_bytes / 2);
-        while self.ingress.line.first().is_some_and(|first| first.since + wait <= now)
-            || self.ingress.line.memory() > most
-        {
+        let (wait, most) = (self.channels.reserve.ramp.wait, self.config.queue_bytes);
+        // Half of it is more than has to wait for a channel to be called.
+        let crowded = |waiting: &Ingress<P>| {
+            waiting.line.memory() > most / 2 || waiting.line.memory() + waiting.queue.memory() > most
+        };
+        while self.ingress.line.first().is_some_and(|first| first.since + wait <= now) || crowded(&self.ingress) {
             let Some(first) = self.ingress.line.take(now) else { return };
             let queued = Queued { since: now, ..first };
             let dropped = self.ingress.queue.offer(queued, &mut self.ingress.ledger);

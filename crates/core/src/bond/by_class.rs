@@ -52,7 +52,8 @@ impl<P: Packet> Bond<P> {
         }
         let queued = Queued { bucket: self.classed.bucket(class, queued.bucket), ..queued };
         if self.classed.all[class].has_queue() {
-            let memory = self.ingress.queue.memory() + self.classed.memory() + queue::cost::<P, ()>(&queued.packet);
+            let waiting = self.ingress.queue.memory() + self.ingress.line.memory() + self.classed.memory();
+            let memory = waiting + queue::cost::<P, ()>(&queued.packet);
             if memory > self.config.queue_bytes {
                 self.classed.all[class].stats.dropped += 1;
                 self.ingress.ledger.on_dropped(queued.account);

@@ -1,16 +1,16 @@
 //! A sender that keeps no queue is led to a far channel by a wait that grows slowly.
 //!
 //! What it is: a channel of the [reserve](super::reserve) is called when so much waits that it would leave later than the channel's longer way takes.
-//! BBR keeps no such queue, however long it sends: its window is twice what its rate fills in the least round trip of ten seconds. A round trip that
-//! grew at once by more than it was would leave it a part of its rate, for these ten seconds. So where the channels in use have been full for as long as
+//! BBR keeps no such queue, however long it sends: its window is twice what its rate fills in the least round trip of ten seconds. If the round trip more than
+//! doubled at once, BBR would have only a part of its rate for these ten seconds. So where the channels in use have been full for as long as
 //! CUBIC needs to call ([`OF_WAY`] times what the way is longer by, [`LEAST`] at least), the bond makes the wait itself: packets stay in a line before the host queue, by
 //! one part in [`GROWS`] of the round trip more each second, so that this does not double in ten seconds. What the sender lets wait counts too. Once all of it together is as long as
 //! the longer way, the channel is called as always, the wait moves into the way, and the sender has a window for it.
 //!
-//! Full is who sent at least nine tenths of what the channels in use carry, a second long, while some packet waited for [`PRESSES`]. A second that is not full counts against two that are:
-//! BBR stops for 200 ms in each ten seconds. The wait ends at once where a quarter was to spare for a while, and where
-//! less was sent, or the channel away, for [`SHORT`] seconds in a row: then the sender's window is too small for it, and it is not tried again before there was a quarter to spare. Only a channel
-//! that adds [`WORTH`] of what the others carry is worth it: all that is sent meanwhile has the longer round trip too.
+//! A second is full in which at least nine tenths of what the channels in use carry were sent, and some packet waited for [`PRESSES`]. One that is not counts as much as two that are:
+//! BBR stops for 200 ms in each ten seconds. The wait ends at once where a quarter was to spare for a while, and where less was sent, or the channel was away, for [`SHORT`] seconds in a row.
+//! Then the sender's window is too small for it, and it is not tried again before there was a quarter to spare. Only a channel that adds one part in [`WORTH`] of what the
+//! others carry is worth it: all that is sent meanwhile has the longer round trip too.
 //!
 //! Source: ours. Cost: O(1) a packet and a second. Invariant: nobody waits for a channel that is not there, or that is called already.
 

@@ -79,6 +79,7 @@ impl<P: Packet> Bond<P> {
             add(self.next_ready(), TimerName::Pacing);
         }
         add(self.lets_go_at(), TimerName::Pacing);
+        add(self.review_at(), TimerName::Pacing);
         add(self.prompt_at(), TimerName::Pacing);
         add(self.second_at(), TimerName::Pacing);
         add(self.protect.cover.as_ref().and_then(|cover| cover.timeout()), TimerName::Pacing);

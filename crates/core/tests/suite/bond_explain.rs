@@ -8,7 +8,7 @@ use fairspan_core::units::{ChannelId, Rate, Span};
 const MS: fn(u64) -> Span = Span::from_millis;
 
 /// Channels of these rates (kbit/s) and delays (ms), named `a`, `b` and so on, and some seconds of a little traffic.
-fn joined(links: &[(u64, u64)], change: &dyn Fn(&mut Config)) -> Net {
+pub(crate) fn joined(links: &[(u64, u64)], change: &dyn Fn(&mut Config)) -> Net {
     let end = || {
         let mut settings = Config::usual();
         settings.channels = config(links.len()).channels;
@@ -28,17 +28,17 @@ fn joined(links: &[(u64, u64)], change: &dyn Fn(&mut Config)) -> Net {
     net
 }
 
-fn explained(net: &Net, name: &str) -> Explanation {
+pub(crate) fn explained(net: &Net, name: &str) -> Explanation {
     let mut all = net.ends[0].explain(net.now).into_iter();
     all.find(|class| class.name == name).unwrap_or_else(|| panic!("no class {name}"))
 }
 
-fn carriers(net: &Net, name: &str) -> Vec<u8> {
+pub(crate) fn carriers(net: &Net, name: &str) -> Vec<u8> {
     explained(net, name).channels.iter().map(|channel| channel.0).collect()
 }
 
 /// The number before `unit` in the sentence of `all` that has these words.
-fn number(all: &[String], words: &str, unit: &str) -> f64 {
+pub(crate) fn number(all: &[String], words: &str, unit: &str) -> f64 {
     let sentence = all.iter().find(|text| text.contains(words)).unwrap_or_else(|| panic!("{words}: {all:#?}"));
     let words: Vec<&str> = sentence.split([' ', ',', ')']).collect();
     let at = words.iter().position(|word| *word == unit).expect("the unit");
@@ -112,6 +112,17 @@ fn what_waits_calls_the_reserve_at_the_bytes_that_are_told() {
     assert!(would_change_if.iter().any(|text| text.ends_with("b waits again")), "{would_change_if:#?}");
     net.run(Span::from_secs(10));
     assert_eq!(carriers(&net, "all else"), [0]);
+}
+
+#[test]
+fn a_running_bond_that_is_to_hold_none_back_holds_none_back() {
+    let mut net = joined(&[(50_000, 10), (5_000, 200)], &|_| {});
+    assert_eq!(carriers(&net, "all else"), [0]);
+    let mut settings = net.ends[0].config().clone();
+    settings.reserve = false;
+    let now = net.now;
+    net.ends[0].reconfigure(now, &settings).unwrap();
+    assert_eq!(carriers(&net, "all else"), [0, 1]);
 }
 
 #[test]

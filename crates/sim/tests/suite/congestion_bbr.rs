@@ -13,6 +13,7 @@ pub(crate) fn downloads(link: &str, flows: &[&str], duration: &str) -> Results {
     over(&format!("delay = \"20ms\"\n{link}"), flows, duration)
 }
 
+/// The same over a link whose delay is among the settings.
 pub(crate) fn over(link: &str, flows: &[&str], duration: &str) -> Results {
     let mut text = format!("duration = \"{duration}\"\nwarm_up = \"10s\"\n[[node]]\nname = [\"a\", \"b\"]\n");
     text += &format!("[[link]]\nname = \"wire\"\nfrom = \"a\"\nto = \"b\"\n{link}\n");
