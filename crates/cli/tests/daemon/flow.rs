@@ -90,6 +90,8 @@ pub(crate) struct Flows {
 
 /// Datagrams that may be under way.
 const UNDER_WAY: usize = 200;
+/// What has not come for so long is lost: longer than a busy machine takes from a process.
+const LOST: Duration = Duration::from_secs(10);
 
 impl Flows {
     /// `count` flows from port `first` on to port `to`.
@@ -136,7 +138,7 @@ impl Flows {
                 sent += 1;
             }
             std::thread::sleep(Duration::from_millis(1));
-            let patience = Instant::now() + Duration::from_millis(500);
+            let patience = Instant::now() + LOST;
             while sent > self.count() - begun + lost + UNDER_WAY {
                 if Instant::now() > patience {
                     lost = sent - (self.count() - begun);
