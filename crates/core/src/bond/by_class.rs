@@ -45,7 +45,7 @@ impl<P: Packet> Bond<P> {
     #[inline(never)]
     pub(super) fn enqueue_class(&mut self, class: usize, header: &Header, queued: Queued<P>) {
         let Some(c) = self.classed.all.get_mut(class) else { return };
-        if c.down.is_some_and(|down| queued.since.since(down) >= self.config.deadline) {
+        if c.down.is_some_and(|down| queued.since.since(down) >= self.config.deadline()) {
             c.stats.dropped += 1;
             self.stats.no_channel += 1;
             return self.ingress.ledger.on_dropped(queued.account);
@@ -90,7 +90,7 @@ impl<P: Packet> Bond<P> {
         let fastest = |set: u64| each(set).filter_map(|c| Some((takes(c)?, c))).min();
         let least = fastest(usable).map_or(Span::ZERO, |(takes, _)| takes);
         let waits = self.waits();
-        let before = Time::from_nanos(now.as_nanos().saturating_sub(self.config.deadline.as_nanos()));
+        let before = Time::from_nanos(now.as_nanos().saturating_sub(self.config.deadline().as_nanos()));
         for class in 0..self.classed.all.len() {
             let c = &mut self.classed.all[class];
             let names = &c.config.channels.0;

@@ -163,8 +163,9 @@ pub struct Config {
 
     /// Flow buckets of modes `ordered` and `reliable`, 1 to 65536; flows that share one can delay one another. Default 1024.
     pub buckets: usize,
-    /// Longest time a packet waits behind a gap. Default 500 ms.
-    pub deadline: Span,
+    /// Longest time a packet waits behind a gap. Default 500 ms, and in mode `reliable` until what is lost has come
+    /// again, where that takes longer: five quarters of the fastest round trip and half of the slowest that the peer uses.
+    pub deadline: Option<Span>,
     /// Most memory, in bytes, that packets waiting behind gaps may take, book-keeping included; at the bound the
     /// oldest gap is given up. Default 56 MB: 1 Gbit/s for 300 ms in slots of 2 KiB.
     pub hold_bytes: usize,
@@ -294,7 +295,7 @@ impl Default for Config {
             classes: Classes::default(),
             channels: Vec::new(),
             buckets: 1024,
-            deadline: Span::from_millis(500),
+            deadline: None,
             equalize: Span::from_millis(350),
             hold_bytes: 56_000_000,
             queue_time: Span::from_millis(100),
@@ -389,7 +390,7 @@ pub const OPTIONS: Table<Config> = Table(&[
     option!(confirm_order: Kind::Flag, "mode stripe: whether packets are numbered, so that none is delivered out of order also where something is lost", file "confirm_order", since 4),
     option!(stripe_buffer: Kind::Bytes(1_500, 1 << 30, Some("auto")), "mode stripe: bytes that may wait for their turn on one channel", file "stripe_buffer", since 2),
     option!(fragment_delay: Kind::Span(MS, Span::from_secs(1), Some("none")), "mode stripe: urgent packets go ahead of others' fragments, and wait no longer than this for their channel", file "fragment_delay", since 4),
-    option!(deadline: Kind::Span(MS, Span::from_secs(60), None), "longest that a packet waits for an earlier one of its flow", file "reorder_deadline"),
+    option!(deadline: Kind::Span(MS, Span::from_secs(60), Some("auto")), "longest that a packet waits for an earlier one of its flow", file "reorder_deadline"),
     option!(equalize: Kind::Span(Span::ZERO, Span::from_secs(1), None), "delays of the channels that differ by up to this are made equal at arrival", file "equalize"),
     option!(queue_time: Kind::Span(MS, Span::from_secs(10), None), "longest that a packet from the host waits for its channel", file "queue_limit"),
     option!(discipline: Kind::Text(|text| text.parse::<DisciplineConfig>().map(drop)), "which of the packets that wait goes next", file "discipline", since 4),
@@ -652,6 +653,11 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    /// Longest time a packet waits behind a gap where round trips are short.
+    pub fn deadline(&self) -> Span {
+        self.deadline.unwrap_or(Span::from_millis(500))
     }
 
     /// How many flow buckets there are with those of the classes.

@@ -174,7 +174,7 @@ impl<P: Packet> Bond<P> {
         self.looked.taken.note(own.arrived);
         let late = self.channels[channel].path.signs.late;
         let tenths = if late { 7 } else { 8 };
-        let bound = (self.config.equalize.as_nanos() + self.config.deadline.times(tenths).as_nanos() / 10) as i64;
+        let bound = (self.config.equalize.as_nanos() + self.config.deadline().times(tenths).as_nanos() / 10) as i64;
         let least = each(self.channels.usable & !bit(channel)).filter_map(recent).map(|other| other.took).min();
         let beyond = least.map_or(0, |least| own.took.saturating_sub(least));
         // The peer's clock was set: that is no delay.
@@ -210,7 +210,7 @@ impl<P: Packet> Bond<P> {
         if own > all / SMALL {
             return None;
         }
-        let whole = u128::from((self.config.equalize + self.config.deadline).as_nanos());
+        let whole = u128::from((self.config.equalize + self.config.deadline()).as_nanos());
         let share = (whole * u128::from(own) / u128::from(all.max(1))) as u64;
         Some(Span::from_nanos(share).max(SHORT) + self.channels[channel].path.delay.full_variation())
     }

@@ -330,10 +330,10 @@ impl<P: Packet> Bond<P> {
 
     /// Gives up what has waited for too long.
     pub(super) fn on_fragments_timeout(&mut self, now: Time) {
-        if self.fragments.timeout(self.config.deadline).is_none_or(|at| at > now) {
+        if self.fragments.timeout(self.config.deadline()).is_none_or(|at| at > now) {
             return;
         }
-        let oldest = Time::from_nanos(now.as_nanos().saturating_sub(self.config.deadline.as_nanos()));
+        let oldest = Time::from_nanos(now.as_nanos().saturating_sub(self.config.deadline().as_nanos()));
         if let Some(joiner) = &mut self.fragments.joiner {
             joiner.handle_timeout(oldest);
         }

@@ -9,7 +9,7 @@ use super::share::{self, Member};
 use crate::congestion::PathRate;
 use crate::packet::Packet;
 use crate::path::mtu::Pmtu;
-use crate::units::{ChannelId, Time};
+use crate::units::{ChannelId, Span, Time};
 use alloc::vec::Vec;
 
 impl<P: Packet> Bond<P> {
@@ -160,7 +160,7 @@ impl<P: Packet> Bond<P> {
         let (came, went) = (usable & !self.channels.usable, self.channels.usable & !usable);
         if self.channels.usable == 0 && usable != 0 {
             // After an outage nobody waits for what was sent before it.
-            let oldest = now.as_nanos().saturating_sub(self.config.deadline.as_nanos());
+            let oldest = now.as_nanos().saturating_sub(self.config.deadline().as_nanos());
             self.stats.no_channel += self.ingress.drop_before(Time::from_nanos(oldest));
             self.drop_old_of_classes(Time::from_nanos(oldest));
         }
@@ -203,6 +203,7 @@ impl<P: Packet> Bond<P> {
         self.resequence.set_bringing(bringing, &mut self.stats);
         self.fragments.set_bringing(bringing);
         self.collect_fragments();
+        self.refresh_deadline();
     }
 
     /// What is known of channels' delays has changed.
@@ -211,10 +212,24 @@ impl<P: Packet> Bond<P> {
             policed.refresh_delays(&self.channels);
         }
         if self.number.resends() {
+            self.refresh_deadline();
             self.replan_reserve(now);
             self.refresh_queue(now);
             self.refresh_classes(now);
         }
+    }
+
+    /// How long a packet waits for an earlier one: where nothing else is set, also until what is lost has come again. Word of a loss and what goes
+    /// again take the fastest round trip, and a quarter more shows that it is one; what was lost by the slowest may go there again.
+    pub(super) fn refresh_deadline(&mut self) {
+        let mut deadline = self.config.deadline();
+        if self.number.resends() && self.config.deadline.is_none() {
+            let used = each(self.channels.joined & self.peer.using);
+            let trips = used.filter_map(|c| self.channels[c].path.delay.trip()).map(Span::as_nanos);
+            let (fastest, slowest) = (trips.clone().min().unwrap_or(0), trips.max().unwrap_or(0));
+            deadline = deadline.max(Span::from_nanos(fastest / 4 * 5 + slowest / 2));
+        }
+        self.resequence.set_deadline(deadline);
     }
 
     /// The channels that carry data, and what their shares depend on.

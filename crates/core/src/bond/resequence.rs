@@ -37,7 +37,7 @@ impl<P: Packet> Resequence<P> {
             hold_bytes: config.order_bytes(),
             bringing: 0,
             equalizer: Equalizer::new(config.equalize),
-            ordered: Ordered::new(config.buckets, config.order_bytes(), config.deadline),
+            ordered: Ordered::new(config.buckets, config.order_bytes(), config.deadline()),
             window: Window::new(),
         }
     }
@@ -46,9 +46,13 @@ impl<P: Packet> Resequence<P> {
     pub(super) fn set_bounds(&mut self, config: &Config) {
         self.hold_bytes = config.order_bytes();
         self.equalizer.limit = config.equalize;
-        self.ordered.set_deadline(config.deadline);
         self.limit_order();
         self.refresh_delays();
+    }
+
+    /// What waits for an earlier packet is given up after so long.
+    pub(super) fn set_deadline(&mut self, deadline: Span) {
+        self.ordered.set_deadline(deadline);
     }
 
     /// Whether the peer's discipline is to be followed.

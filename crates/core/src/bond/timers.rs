@@ -67,7 +67,7 @@ impl<P: Packet> Bond<P> {
         add(self.resequence.equalize_timeout(), TimerName::Equalize);
         add(self.resequence.deadline(), TimerName::Deadline);
         add(self.give_up_at(), TimerName::Deadline);
-        add(self.fragments.timeout(self.config.deadline), TimerName::Deadline);
+        add(self.fragments.timeout(self.config.deadline()), TimerName::Deadline);
         add(self.again_at(), TimerName::Pacing);
         add(self.stripe_timeout(), TimerName::Stripe);
         add(self.outbox.idle_marker, TimerName::Heartbeat);

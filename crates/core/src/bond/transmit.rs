@@ -311,6 +311,6 @@ impl<P: Packet> Bond<P> {
 
     /// The channels that carry data.
     pub(super) fn using(&self, now: Time) -> u64 {
-        self.distribute.using(now, &self.channels, !self.protect.makes_copies(), self.config.deadline)
+        self.distribute.using(now, &self.channels, !self.protect.makes_copies(), self.config.deadline())
     }
 }

@@ -148,7 +148,7 @@ impl Delay {
         self.excess = Span::from_nanos(nanos - nanos / 4 + more.as_nanos() / 4);
     }
 
-    fn trip(&self) -> Option<Span> {
+    pub(crate) fn trip(&self) -> Option<Span> {
         self.trips.value()
     }
 

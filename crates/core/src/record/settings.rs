@@ -170,7 +170,12 @@ fn get_value<C>(r: &mut Reader<'_>, entry: &Entry<C>, config: &mut C) -> Result<
         Value::Choice(_) => Value::Choice(r.byte()?.into()),
         Value::Flag(_) => Value::Flag(r.byte()? != 0),
         Value::Count(_) => Value::Count(Some(r.number()?)),
-        Value::Span(_) => Value::Span(Some(Span::from_nanos(r.number()?))),
+        Value::Span(_) => {
+            let span = Some(Span::from_nanos(r.number()?));
+            // Zero stands for the word.
+            let has_word = matches!(entry.spec.kind, Kind::Span(.., Some(_)));
+            Value::Span(span.filter(|span| !has_word || *span > Span::ZERO))
+        }
         Value::Bytes(_) => Value::Bytes(r.option()?.map(Bytes::new)),
         Value::Rate(_) => Value::Rate(r.option()?.map(Rate::from_bits_per_sec)),
         Value::Text(_) => Value::Text(get_text(r)?),

@@ -84,7 +84,7 @@ fn settings_that_a_running_bond_takes_hold_from_then_on_and_the_others_are_named
     };
     assert!(delay(&mut net, 0) > MS(50), "all have the slower channel's delay");
     let mut other = net.ends[0].config().clone();
-    (other.equalize, other.deadline, other.reserve) = (Span::ZERO, MS(700), !other.reserve);
+    (other.equalize, other.deadline, other.reserve) = (Span::ZERO, Some(MS(700)), !other.reserve);
     (other.mode, other.scheduler) = (Mode::Reliable, fairspan_core::bond::Scheduler::Rr);
     let names: Vec<_> = net.ends[0].config().differences(&other).collect();
     let (live, fixed): (Vec<_>, Vec<_>) = names.into_iter().partition(|(_, live)| *live);
@@ -94,11 +94,11 @@ fn settings_that_a_running_bond_takes_hold_from_then_on_and_the_others_are_named
     for end in 0..2 {
         net.ends[end].reconfigure(now, &other).unwrap();
         let config = net.ends[end].config();
-        assert_eq!((config.mode, config.equalize, config.deadline), (Mode::Ordered, Span::ZERO, MS(700)));
+        assert_eq!((config.mode, config.equalize, config.deadline), (Mode::Ordered, Span::ZERO, Some(MS(700))));
     }
     assert!(delay(&mut net, 50) < MS(20), "the faster one's packets wait no longer");
-    other.deadline = Span::ZERO;
+    other.deadline = Some(Span::ZERO);
     assert!(net.ends[0].reconfigure(now, &other).is_err());
-    assert_eq!(net.ends[0].config().deadline, MS(700), "nothing is changed");
+    assert_eq!(net.ends[0].config().deadline, Some(MS(700)), "nothing is changed");
     replays(&mut net);
 }

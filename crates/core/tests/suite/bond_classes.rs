@@ -343,7 +343,7 @@ fn repairs_of_a_class_on_a_slow_channel_keep_no_others_waiting() {
     let with = |classes: &str| {
         let mut config = settings(2, classes);
         config.channels[1].rate = Some(Rate::from_bits_per_sec(80_000));
-        (config.resend_within, config.deadline) = (Some(Span::from_secs(5)), Span::from_secs(10));
+        (config.resend_within, config.deadline) = (Some(Span::from_secs(5)), Some(Span::from_secs(10)));
         config
     };
     let slow = "name=x\tport=1001\tmode=backup\tchannels=c1\tonly=on";
@@ -398,7 +398,7 @@ fn losses_and_disorder_on_every_channel_leave_nothing_of_any_class_out() {
     let classes = "name=a\tport=1001\tmode=prompt\nname=b\tport=1002\tmode=duplicate\tchannels=c0,c2\nname=c\tport=1003\tmode=backup\nname=d\tport=1004\tchannels=c1\tonly=on\nname=e\tport=1005\tlatency=30ms";
     let with = |classes: &str| {
         let mut config = settings(3, classes);
-        (config.resend_within, config.deadline) = (Some(Span::from_secs(5)), Span::from_secs(10));
+        (config.resend_within, config.deadline) = (Some(Span::from_secs(5)), Some(Span::from_secs(10)));
         config.spare_copies = true;
         config
     };

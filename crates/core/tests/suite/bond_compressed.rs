@@ -13,7 +13,7 @@ fn settings(channels: usize, compress: Compression) -> Config {
     let mut settings = config(channels);
     (settings.mode, settings.compress_headers) = (Mode::Reliable, compress);
     settings.resend_within = Some(Span::from_secs(5));
-    settings.deadline = Span::from_secs(10);
+    settings.deadline = Some(Span::from_secs(10));
     for channel in &mut settings.channels {
         channel.rate = Some(Rate::from_mbit(100));
     }

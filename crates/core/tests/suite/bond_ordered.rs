@@ -69,7 +69,7 @@ proptest! {
         wires in proptest::collection::vec(wire(), 2..5), seed: u64, deadline in 20u64..200,
     ) {
         let mut settings = config(wires.len());
-        settings.deadline = MS(deadline);
+        settings.deadline = Some(MS(deadline));
         let mut net = Net::settled(settings, wires.clone(), seed);
         let start = net.now;
         let sent = send(&mut net, 300, 3, MS(1));
@@ -257,7 +257,7 @@ fn a_restart_of_either_side_costs_at_most_what_was_on_its_way() {
 fn memory_stays_below_its_bound_under_the_worst_loss() {
     let mut settings = config(2);
     settings.hold_bytes = 200_000;
-    settings.deadline = Span::from_secs(10);
+    settings.deadline = Some(Span::from_secs(10));
     let wires = vec![Wire { loss: 0.5, ..Wire::new(5) }, Wire { loss: 0.5, ..Wire::new(400) }];
     let mut net = Net::settled(settings, wires, 9);
     let sent = send(&mut net, 6000, 500, Span::from_micros(100));

@@ -55,7 +55,7 @@ fn losses_copies_and_disorder_on_every_channel_leave_nothing_out() {
     for seed in 0..4 {
         let mut settings = settings(3);
         settings.resend_within = Some(Span::from_secs(5));
-        settings.deadline = Span::from_secs(10);
+        settings.deadline = Some(Span::from_secs(10));
         let mut net = Net::settled(settings, wires.clone(), seed);
         let sent = stream(&mut net, 0..20_000, Span::from_micros(100));
         net.run(Span::from_secs(10));
@@ -63,6 +63,23 @@ fn losses_copies_and_disorder_on_every_channel_leave_nothing_out() {
         assert!(net.ends[0].stats().resent > 1_000);
         assert!(net.ends[1].stats().duplicates + net.ends[1].stats().late > 0);
     }
+}
+
+#[test]
+fn over_two_satellites_a_receiver_waits_until_what_is_lost_has_come_again_unless_it_is_told_for_how_long() {
+    let missing = |deadline| {
+        let mut settings = settings(2);
+        settings.deadline = deadline;
+        let wires = [300, 280].map(|delay| Wire { loss: 0.003, ..Wire::new(delay) });
+        let mut net = Net::settled(settings, wires.to_vec(), 3);
+        let sent = stream(&mut net, 0..20_000, Span::from_micros(500));
+        net.run(Span::from_secs(5));
+        check_ordered(&sent, &net.delivered[1]).unwrap();
+        assert!(net.ends[0].stats().resent > 40, "the check sees losses");
+        net.ends[1].stats().packets_missing
+    };
+    assert_eq!(missing(None), 0);
+    assert!(missing(Some(MS(500))) > 10);
 }
 
 #[test]

@@ -180,7 +180,7 @@ impl Scene {
             settings: String::new(),
             preshared: None,
             bond: Bounds {
-                deadline: bond.deadline,
+                deadline: bond.deadline(),
                 equalize: bond.equalize,
                 queue_time: bond.queue_time,
                 waits: true,
@@ -296,8 +296,9 @@ fn draw_pair(rng: &mut Rng, calls: usize, listens: usize, links: usize, hub: boo
         let _ = writeln!(put, "scheduler = \"{scheduler}\"");
     }
     if chance(rng, 40) {
-        bond.deadline = Span::from_millis(between(rng, 20, 1000));
-        let _ = writeln!(put, "reorder_deadline = \"{}ms\"", bond.deadline.as_nanos() / 1_000_000);
+        let deadline = between(rng, 20, 1000);
+        bond.deadline = Some(Span::from_millis(deadline));
+        let _ = writeln!(put, "reorder_deadline = \"{deadline}ms\"");
     }
     if chance(rng, 40) {
         bond.equalize = Span::from_millis(one_of(rng, &[0, 20, 200]));
@@ -339,7 +340,7 @@ fn draw_pair(rng: &mut Rng, calls: usize, listens: usize, links: usize, hub: boo
         settings,
         preshared,
         bond: Bounds {
-            deadline: bond.deadline,
+            deadline: bond.deadline(),
             equalize: bond.equalize,
             queue_time: bond.queue_time,
             waits: waits_for_law || mode == Mode::Stripe,
