@@ -342,6 +342,9 @@ impl<P: Packet> Bond<P> {
             _ => {}
         }
         self.on_heard(now, channel);
+        if matches!(envelope.message, Message::EchoRequest(echo) | Message::EchoReply { echo, .. } if echo.train) {
+            self.channels[channel].path.on_train_frame(now, self.config.heartbeat);
+        }
     }
 
     fn on_probe_answer(&mut self, now: Time, channel: ChannelId, probe: Probe) {

@@ -433,3 +433,33 @@ fn a_peer_that_lies_of_when_packets_came_gets_no_more_than_is_sent_and_is_served
         check_ordered(&run.sent, &run.net.delivered[1]).unwrap();
     }
 }
+
+#[test]
+fn what_waits_behind_a_train_that_measures_a_slow_link_is_no_sign_of_a_failure() {
+    for seed in 0..20 {
+        // A train of 64 full frames takes 150 ms on the second one.
+        let wires = [(10, Rate::from_mbit(10)), (30, Rate::from_mbit(5))];
+        let wires =
+            wires.map(|(delay, rate)| Wire { narrow: Some((rate, 300_000)), jitter: MS(4), ..Wire::new(delay) });
+        let mut net = Net::new([usual(2), usual(2)], wires.to_vec(), seed);
+        net.run(MS(500 + 25 * seed));
+        for end in [0, 1] {
+            net.events[end].clear();
+        }
+        for number in 0..400 {
+            // A transfer that begins, and what answers it.
+            for part in 0..1 + number / 20 {
+                net.host(0, packet(1, 100 * number + part, 1300));
+            }
+            for end in [0, 1] {
+                net.host(end, packet(2, number, 60));
+            }
+            net.run(MS(5));
+        }
+        for end in [0, 1] {
+            let failed = |event: &&Event| matches!(event, Event::ChannelDown { .. });
+            let failures: Vec<_> = net.events[end].iter().filter(failed).collect();
+            assert!(failures.is_empty(), "seed {seed}, end {end}: {failures:?}");
+        }
+    }
+}
