@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn a_train_on_one_path_right_before_traffic_begins_is_no_silence_of_the_other() {
         let (mut one, mut other) = (Life::new(MS(0)), Life::new(MS(0)));
-        let mut measures = |life: &mut Life, from: u64, until: u64| {
+        let measures = |life: &mut Life, from: u64, until: u64| {
             for at in from..until {
                 life.on_heard(MS(at), SPAN_100);
                 life.on_train_frame(MS(at), SPAN_100);

@@ -140,6 +140,25 @@ mod tests {
     }
 
     #[test]
+    fn behind_a_train_the_path_is_not_mute_and_soon_after_it_may_be() {
+        let mut tail = Tail::new(true);
+        tail.on_rtt(Span::from_millis(40));
+        let mut at = MS(0);
+        let mut mute = |tail: &mut Tail| {
+            let due = [(); 2].map(|()| {
+                at = tail.timeout(MS(0));
+                tail.poll(at, MS(0))
+            });
+            (matches!(due, [Due::Probe, Due::Mute(_)]), at)
+        };
+        let (is_mute, now) = mute(&mut tail);
+        assert!(is_mute);
+        tail.on_train_frame(now + Span::from_millis(100));
+        assert!(!mute(&mut tail).0);
+        assert!(mute(&mut tail).0, "no more of it is seen");
+    }
+
+    #[test]
     fn what_is_told_takes_the_probe_back() {
         let mut tail = Tail::new(true);
         tail.on_rtt(Span::from_millis(40));
