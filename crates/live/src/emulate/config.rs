@@ -176,7 +176,7 @@ impl EmulateConfig {
     /// # Errors
     /// [`ConfigError::Grammar`] or [`ConfigError::Toml`], with the line.
     pub fn parse(text: &str) -> Result<EmulateConfig, ConfigError> {
-        let words = |error: toml::de::Error| match grammar::in_words(text, &error) {
+        let words = |error: toml::de::Error| match grammar::in_words(text, &error, is_of_direction) {
             Some((line, problem)) => ConfigError::Grammar { line, problem },
             None => error.into(),
         };
@@ -233,6 +233,12 @@ impl LinkConfig {
             name,
         })
     }
+}
+
+/// Whether a direction has a setting of this name, whatever its value.
+fn is_of_direction(name: &str) -> bool {
+    let read = toml::from_str::<DirectionConfig>(&format!("{name} = 0"));
+    !read.is_err_and(|error| error.message().starts_with("unknown field"))
 }
 
 impl DirectionConfig {

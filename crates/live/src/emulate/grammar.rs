@@ -1,9 +1,12 @@
 //! What people write in place of a file of links, and what would be right.
 
-use super::config::DirectionConfig;
-
 /// What is wrong with `text`, which the parser of TOML refuses by `error`, and its line; `None` where the parser's own words say it.
-pub(super) fn in_words(text: &str, error: &toml::de::Error) -> Option<(usize, String)> {
+/// `of_direction` tells whether a direction of a link has a setting of that name.
+pub(super) fn in_words(
+    text: &str,
+    error: &toml::de::Error,
+    of_direction: impl Fn(&str) -> bool,
+) -> Option<(usize, String)> {
     let heads = [
         (
             "[Interface]",
@@ -21,7 +24,7 @@ pub(super) fn in_words(text: &str, error: &toml::de::Error) -> Option<(usize, St
     let start = error.span()?.start;
     let line = text.get(..start)?.lines().count().max(1) + usize::from(text.get(..start)?.ends_with('\n'));
     let unknown = error.message().strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
-    let misplaced = unknown.filter(|name| is_of_direction(name))?;
+    let misplaced = unknown.filter(|name| of_direction(name))?;
     let value =
         text.lines().nth(line - 1).and_then(|line| line.split_once('=')).map_or("…", |(_, value)| value.trim());
     let problem = format!(
@@ -29,12 +32,6 @@ pub(super) fn in_words(text: &str, error: &toml::de::Error) -> Option<(usize, St
          `forward` or `backward` in place of `both`"
     );
     Some((line, problem))
-}
-
-/// Whether a direction has a setting of this name, whatever its value.
-fn is_of_direction(name: &str) -> bool {
-    let read = toml::from_str::<DirectionConfig>(&format!("{name} = 0"));
-    !read.is_err_and(|error| error.message().starts_with("unknown field"))
 }
 
 #[cfg(test)]
