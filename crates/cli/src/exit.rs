@@ -1,5 +1,6 @@
 //! Exit statuses, and which failure gets which.
 
+use crate::say;
 use fairspan_live::config::veiled;
 use std::fmt;
 use std::process::ExitCode;
@@ -56,6 +57,10 @@ fn told(error: &anyhow::Error) -> String {
 
 /// Prints an error, if any, and gives the exit status.
 pub(crate) fn code(outcome: anyhow::Result<Outcome>) -> ExitCode {
+    if let (Ok(_), Some(error)) = (&outcome, say::refused()) {
+        eprintln!("fairspan: standard output: {error}");
+        return ExitCode::from(1);
+    }
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Negative) => ExitCode::from(1),

@@ -2,6 +2,9 @@
 //!
 //! Status 0: done; 1: it ran and the answer is negative; 2: bad usage or input; 3: privileges missing; 130: interrupted.
 
+#[macro_use]
+mod say;
+
 mod claims;
 mod cmd;
 mod exit;

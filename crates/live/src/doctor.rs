@@ -17,7 +17,7 @@ use crate::reverse_path;
 use crate::roles::doctor as gateways;
 use crate::roles::{Role, masquerade};
 use crate::secure::has_aes_hardware;
-use crate::status::{State, Status};
+use crate::status::{ChannelStatus, State, Status};
 use crate::system::system;
 use ipnet::IpNet;
 use std::net::IpAddr;
@@ -25,6 +25,8 @@ use std::path::Path;
 
 /// Each notice of [`Config::load_for_this_host`] about the moment begins so.
 const NOW: &str = "on this host, now: ";
+/// And so the one that the daemon's control socket takes calls.
+const THERE: &str = "a daemon answers there";
 /// A clock that is before this has not been set: 2025 began.
 const CLOCK_SET: u64 = 1_735_689_600;
 /// The longest packet that a channel needs for the shortest one of IPv6 inside: headers, seal and number around it.
@@ -112,7 +114,7 @@ impl Fixes {
 pub fn examine(file: &Path, running: Option<&Status>) -> Result<Diagnosis, ConfigError> {
     let config = Config::load_for_this_host(file)?;
     let (mut findings, mut fixes) = (Findings::default(), Vec::new());
-    notices(&mut findings, &config, running.is_some());
+    notices(&mut findings, &config);
     this_host(&mut findings);
     match Netlink::open() {
         Ok(mut netlink) => {
@@ -133,7 +135,9 @@ pub fn examine(file: &Path, running: Option<&Status>) -> Result<Diagnosis, Confi
     served(&mut findings, running);
     alarms(&mut findings, running);
     if Role::of(&config) == Role::Peers {
-        daemon(&mut findings, running);
+        let is_there =
+            |notice: &ConfigError| notice.problem.strip_prefix(NOW).is_some_and(|problem| problem.starts_with(THERE));
+        daemon(&mut findings, running, config.notices.iter().any(is_there));
     }
     for (number, gateway) in config.gateways() {
         let name = number.and_then(|number| config.peers.get(number)).map(|peer| peer.name.clone());
@@ -154,12 +158,12 @@ pub fn examine(file: &Path, running: Option<&Status>) -> Result<Diagnosis, Confi
 }
 
 /// What the configuration and the host are to each other, as `fairspan check` says it.
-fn notices(findings: &mut Findings, config: &Config, is_running: bool) {
+fn notices(findings: &mut Findings, config: &Config) {
     for notice in &config.notices {
         let place = format!("line {}, {}", notice.line, notice.setting);
         match notice.problem.strip_prefix(NOW) {
-            // That is as it should be.
-            Some(problem) if is_running && problem.starts_with("a daemon answers there") => {}
+            // That is as it should be, or told of with the daemon.
+            Some(problem) if problem.starts_with(THERE) => {}
             Some(problem) => findings.wrong("host", problem, format!("see {place} of the configuration")),
             None => findings.doubtful("configuration", notice.problem.clone(), format!("see {place}")),
         }
@@ -346,9 +350,13 @@ fn alarms(findings: &mut Findings, running: Option<&Status>) {
     }
 }
 
-/// What a running daemon tells of its channels.
-fn daemon(findings: &mut Findings, running: Option<&Status>) {
+/// What a running daemon tells of its channels; `is_there`: something takes calls at its control socket.
+fn daemon(findings: &mut Findings, running: Option<&Status>, is_there: bool) {
     let Some(status) = running else {
+        if is_there {
+            let remedy = "is its process stopped (`ps` shows `T` then), or another user's?";
+            return findings.wrong("daemon", "its daemon is there, and does not answer", remedy);
+        }
         return findings.doubtful("daemon", "its daemon does not run", "`fairspan up FILE`, then ask again");
     };
     for peer in &status.peers {
@@ -377,16 +385,79 @@ fn daemon(findings: &mut Findings, running: Option<&Status>) {
                 "does the other end run, and do this host's firewall and the routers before it let `listen_port` in?";
             findings.doubtful("daemon", format!("peer {} has not called", peer.name), remedy);
         }
-        for channel in &peer.channels {
-            let what = format!("peer {}: channel {}", peer.name, channel.name);
-            let reason = channel.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
-            match channel.state {
-                State::Up => findings.good("daemon", format!("{what} is up")),
-                state => {
-                    let remedy = "look at what is said of its device and its routes here, then at the other end";
-                    findings.wrong("daemon", format!("{what} is {state}{reason}"), remedy);
-                }
-            }
+        channels(findings, &peer.name, &peer.channels);
+    }
+}
+
+/// What is told of a peer's channels: those that are not up for the same reason are one fault.
+fn channels(findings: &mut Findings, peer: &str, channels: &[ChannelStatus]) {
+    // How often each has called is no difference.
+    let cause = |channel: &ChannelStatus| {
+        let reason = channel.reason.as_deref().unwrap_or_default();
+        (channel.state, reason.replace(|c: char| c.is_ascii_digit(), ""))
+    };
+    for (number, channel) in channels.iter().enumerate() {
+        if channel.state == State::Up {
+            findings.good("daemon", format!("peer {peer}: channel {} is up", channel.name));
+            continue;
         }
+        if channels[..number].iter().any(|former| cause(former) == cause(channel)) {
+            continue;
+        }
+        let alike: Vec<_> = channels[number..].iter().filter(|other| cause(other) == cause(channel)).collect();
+        let names = alike.iter().map(|channel| channel.name.as_str()).collect::<Vec<_>>().join(", ");
+        let are = if alike.len() == 1 { "channel" } else { "channels" };
+        let verb = if alike.len() == 1 { "is" } else { "are" };
+        let reason = channel.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
+        let found = format!("peer {peer}: {are} {names} {verb} {}{reason}", channel.state);
+        if channel.state == State::Held {
+            // All is well with it now.
+            findings.doubtful(
+                "daemon",
+                found,
+                "if it happens again, look at that link: the log says what happened to it",
+            );
+        } else {
+            let remedy = "look at what is said of its device and its routes here, then at the other end";
+            findings.wrong("daemon", found, remedy);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn channels_that_are_down_for_one_reason_are_one_fault() {
+        let channel = |name: &str, state: &str, reason: Option<&str>| {
+            let document = serde_json::json!({
+                "number": 0, "name": name, "kind": "udp", "state": state, "reason": reason, "remote": null, "rate_mbit": null,
+                "rtt_ms": null, "queued_packets": null, "queued_bytes": null, "counters": {},
+            });
+            serde_json::from_value::<ChannelStatus>(document).expect("a channel")
+        };
+        let all = [
+            channel("dsl", "connecting", Some("no answer to 81 calls: is a daemon running there?")),
+            channel("lte", "up", None),
+            channel("cable", "connecting", Some("no answer to 82 calls: is a daemon running there?")),
+            channel("sat", "connecting", Some("there is no device sat0")),
+            channel("old", "held", Some("failed 2 times lately; used again in 0.3 s")),
+        ];
+        let mut findings = Findings::default();
+        channels(&mut findings, "hub", &all);
+        daemon(&mut findings, None, true);
+        let findings = findings.all();
+        let verdicts = [Verdict::Wrong, Verdict::Good, Verdict::Wrong, Verdict::Doubtful, Verdict::Wrong];
+        assert!(findings.iter().map(|finding| finding.verdict).eq(verdicts));
+        let found: Vec<_> = findings.into_iter().map(|finding| finding.found).collect();
+        let expected = [
+            "peer hub: channels dsl, cable are connecting: no answer to 81 calls: is a daemon running there?",
+            "peer hub: channel lte is up",
+            "peer hub: channel sat is connecting: there is no device sat0",
+            "peer hub: channel old is held: failed 2 times lately; used again in 0.3 s",
+            "its daemon is there, and does not answer",
+        ];
+        assert_eq!(found, expected);
     }
 }

@@ -292,6 +292,10 @@ fn a_format_that_is_named_is_believed_and_what_is_no_capture_is_refused() {
         assert_eq!(read(none, "").1, [CaptureError::NoFormat], "{:?}", &none[..none.len().min(9)]);
     }
     let file = some_pcap(ORDERS[0]);
+    for cut in 4..24 {
+        assert_eq!(read(&file[..cut], "").1, [CaptureError::CutHeader], "{cut}");
+    }
+    assert_eq!(read(&file[..3], "").1, [CaptureError::NoFormat], "that may be anything");
     let stream = Stream::open(&file[..], "", Some(Format::Pcap)).expect("a capture");
     assert_eq!(all(stream).0.len(), 9);
     assert!(matches!(Stream::open(&b"no"[..], "", Some(Format::Pcap)), Err(CaptureError::NoFormat)));

@@ -73,16 +73,19 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
     log::start(&args.log, args.log_format)?;
-    let text = toml::to_string(&file(args)?)?;
-    // As if it stood in a file: so options and files are read and checked alike.
-    let config = Config::parse(Path::new("options"), &text).map_err(|error| bad_input(&error))?;
-    up::serve(config, None, |status| {
+    up::serve(config(args)?, None, |status| {
         if args.json {
             println!("{}", serde_json::to_string(status).unwrap_or_default());
         } else if let Some(shape) = &status.shape {
             show(shape);
         }
     })
+}
+
+/// As if it stood in a file: so options and files are read and checked alike.
+fn config(args: &Args) -> anyhow::Result<Config> {
+    let text = toml::to_string(&file(args)?)?;
+    Config::parse(Path::new("options"), &text).map_err(|error| bad_input(args, &error))
 }
 
 /// The file that says the same as the options.
@@ -153,7 +156,12 @@ fn value(name: &str, text: &str) -> Value {
 }
 
 /// What is wrong, by the option that says it.
-fn bad_input(error: &ConfigError) -> anyhow::Error {
+fn bad_input(args: &Args, error: &ConfigError) -> anyhow::Error {
+    if error.setting == "interface.name" && args.name.is_none() {
+        // The name is the first device's.
+        let right = "name the one that leads to the LAN, such as `eth0`";
+        return BadInput(format!("--a: `{}` is no device that can be shaped: {right}", args.a)).into();
+    }
     let option = error.setting.trim_start_matches("shape.").trim_start_matches("interface.").replace('_', "-");
     let option = match option.split_once('.') {
         Some((direction, name)) => format!("--{direction} {name}"),
@@ -174,4 +182,32 @@ fn buffer_help() -> String {
     format!(
         "Which packets are let in, marked, dropped: {names}, with options as codel:target=5ms [default: pfd-adaptive]"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_by_the_option_that_says_it() {
+        let rows: [(&[&str], &str); 5] = [
+            (&["--a", "lo", "--b", "eth1"], "--a: `lo` is no device"),
+            (&["--a", "a-name-that-is-too-long", "--b", "eth1"], "--a: `a-name-that-is-too-long` is no device"),
+            (&["--a", "eth0", "--b", "eth1", "--name", "lo"], "--name: `lo` is a name"),
+            (&["--a", "eth0", "--b", "lo"], "--b: `lo` leads to this host alone"),
+            (&["--a", "eth0", "--b", "eth0"], "--b: `eth0` is `shape.a` as well"),
+        ];
+        for (options, said) in rows {
+            let line = Line::try_parse_from([&["shape", "--rate", "1Mbit"], options].concat()).expect("options");
+            let error = config(&line.args).expect_err("wrong").to_string();
+            assert!(error.starts_with(said), "{options:?}: {error}");
+        }
+    }
 }

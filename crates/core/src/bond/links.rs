@@ -47,7 +47,7 @@ impl<P: Packet> Bond<P> {
                 c.path.ask_echo(now);
                 c.path.mtu = Pmtu::new(now, c.config.mtu);
                 self.resequence.forget(channel);
-                // The peer may not have it yet: what it says of this channel counts from its next heartbeat on.
+                // The peer may not have it yet: what it said of this channel before does not count.
                 self.peer.deaf &= !bit(channel);
                 self.refresh(now, Reason::Link);
                 self.send_heartbeat(now, channel);

@@ -342,6 +342,9 @@ impl<P: Packet> Bond<P> {
             _ => {}
         }
         self.on_heard(now, channel);
+        if matches!(envelope.message, Message::EchoRequest(echo) | Message::EchoReply { echo, .. } if echo.train) {
+            self.channels[channel].path.on_train_frame(now, self.config.heartbeat);
+        }
     }
 
     fn on_probe_answer(&mut self, now: Time, channel: ChannelId, probe: Probe) {
@@ -368,8 +371,12 @@ impl<P: Packet> Bond<P> {
                 self.peer.using = heartbeat.using;
                 self.refresh_waits();
             }
-            if heartbeat.deaf != self.peer.deaf && self.peer.may_upset(now) {
-                self.peer.deaf = heartbeat.deaf;
+            // Of a channel that has just come up the peer's first heartbeats were sent before it could hear anything there.
+            let is_new = |began| self.is_prompt() && now.since(began) < self.config.dead_after;
+            let new = self.channels.where_each(|c| is_new(c.path.signs.began));
+            let deaf = heartbeat.deaf & !new | self.peer.deaf & new;
+            if deaf != self.peer.deaf && self.peer.may_upset(now) {
+                self.peer.deaf = deaf;
                 self.refresh(now, Reason::PeerNotice);
             }
         }

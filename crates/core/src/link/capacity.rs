@@ -116,7 +116,10 @@ impl Series {
         let place = heading.iter().skip(1).position(|name| *name == column).map(|n| n + 1);
         let place = place.or_else(|| column.parse::<usize>().ok().filter(|n| (1..heading.len()).contains(n)));
         let Some(place) = place else {
-            let columns = heading.get(1..).unwrap_or_default().join(", ");
+            let columns = match heading.get(1..).unwrap_or_default() {
+                [] => String::from("none beside the times"),
+                columns => columns.join(", "),
+            };
             return Err(CapacityError::Column { file: file.into(), column: column.into(), columns });
         };
         let wrong = |line: usize, found: &str, expected| {
@@ -366,6 +369,8 @@ mod tests {
         let text = "t_s,a\n0,1\n1,x\n";
         assert!(matches!(csv(text, "a"), Err(CapacityError::Line { line: 3, .. })));
         assert!(matches!(csv(text, "b"), Err(CapacityError::Column { .. })));
+        let none = csv("", "1").unwrap_err();
+        assert!(none.to_string().ends_with("it has none beside the times"), "{none}");
         assert!(matches!(csv("t_s,a\n0,-1\n", "a"), Err(CapacityError::Line { .. })));
         assert!(matches!(csv("t_s,a\n0,0\n", "a"), Err(CapacityError::Nothing { .. })));
         assert!(matches!(csv("t_s,a\n", "a"), Err(CapacityError::Nothing { .. })));

@@ -2,7 +2,8 @@
 //!
 //! What it is: every data frame has a number on its path and leaves a record: when it went, how many bytes. The peer's reports
 //! ([`receipts`](super::receipts)) settle the records. A number is lost when three later ones arrived (the threshold of RFC 9002
-//! section 6.1.1; a path may be a few frames out of order). Numbers that fell out of a report's window, because reports were
+//! section 6.1.1; a path may be a few frames out of order). One that arrives nevertheless was overtaken and not lost: from then on as many later
+//! ones have to arrive as did before it (as that section allows, and as Linux's TCP does). Numbers that fell out of a report's window, because reports were
 //! lost, are settled by its count: so many of them arrived, the oldest first, and the rest did not.
 //!
 //! A record may have a [`Note`] of what its frame carried. Then what becomes of it is told ([`Settled`]), so that what is lost
@@ -28,10 +29,11 @@ use crate::units::{Bytes, Rate, Span, Time};
 use crate::wire::envelope::Feedback;
 use crate::wire::short::ahead;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 /// Most records that are kept: 300 ms at 1 Gbit/s in full packets.
 pub(crate) const MOST: usize = 32_768;
-/// Later numbers that must have arrived before one is lost.
+/// Later numbers that must have arrived before one is lost, on a path that is not known to put more of them before one.
 const THRESHOLD: u64 = 3;
 /// Numbers that a report tells one by one, the highest included.
 const TOLD: u64 = 65;
@@ -123,6 +125,10 @@ pub(crate) struct Flight {
     pub(crate) delivered_packets: u64,
     pub(crate) lost_packets: u64,
     settled: VecDeque<Settled>,
+    /// Later numbers that must have arrived before one is lost.
+    threshold: u64,
+    /// Numbers that were taken for lost, and of which reports may still tell that they arrived.
+    overtaken: Vec<u64>,
 }
 
 /// How long a frame was under way, and when it came there.
@@ -153,6 +159,8 @@ impl Default for Flight {
             delivered_packets: 0,
             lost_packets: 0,
             settled: VecDeque::new(),
+            threshold: THRESHOLD,
+            overtaken: Vec::with_capacity(TOLD as usize),
         }
     }
 }
@@ -273,11 +281,13 @@ impl Flight {
         let mut told = 0;
         for n in 0..TOLD.min(highest) {
             if n == 0 || feedback.set >> (n - 1) & 1 == 1 {
-                told += u32::from(self.deliver(at, highest - n, &mut report));
-            } else if n >= THRESHOLD {
+                let number = highest - n;
+                told += u32::from(self.deliver(at, number, &mut report) || self.was_overtaken(number, n));
+            } else if n >= self.threshold {
                 self.lose_noted(highest - n, &mut report);
             }
         }
+        self.overtaken.retain(|number| number + TOLD > highest);
         if newer {
             report.packets = feedback.packets.wrapping_sub(packets);
             report.marked = feedback.marked.wrapping_sub(marked).min(report.packets);
@@ -293,6 +303,17 @@ impl Flight {
         report.sample = self.rate.sample();
         self.last = report.sample.map(|sample| sample.rate()).or(self.last);
         Some(report)
+    }
+
+    /// Whether `number`, which arrived behind `later` others, had been taken for lost.
+    fn was_overtaken(&mut self, number: u64, later: u64) -> bool {
+        let Some(place) = self.overtaken.iter().position(|lost| *lost == number) else { return false };
+        self.overtaken.swap_remove(place);
+        self.threshold = self.threshold.max(later + 1);
+        self.lost_packets -= 1;
+        self.delivered_packets += 1;
+        self.loss -= self.loss.min((1 << 32) >> 8);
+        true
     }
 
     /// The place of `number` among the records, if it has one.
@@ -355,6 +376,7 @@ impl Flight {
         let (bytes, note) = (u64::from(record.bytes), record.note);
         self.in_flight -= bytes;
         self.on_loss();
+        self.overtaken.push(number);
         self.tell(note, number, false);
         report.lost += Bytes::new(bytes);
         report.lost_up_to = report.lost_up_to.max(Some(number));
@@ -374,7 +396,7 @@ impl Flight {
                 self.records.pop_front();
                 continue;
             }
-            if number + THRESHOLD > self.highest {
+            if number + self.threshold > self.highest {
                 break;
             }
             if record.note != Note::NONE {
@@ -389,6 +411,9 @@ impl Flight {
             self.in_flight -= bytes;
             self.records.pop_front();
             self.on_loss();
+            if number + TOLD > self.highest {
+                self.overtaken.push(number);
+            }
             report.lost += Bytes::new(bytes);
             report.lost_up_to = Some(number);
         }
@@ -410,6 +435,7 @@ impl Flight {
     /// The peer is another one, with another clock and other counts.
     pub(crate) fn forget_peer(&mut self) {
         self.abandon();
+        self.overtaken.clear();
         self.counted = None;
         (self.trip, self.reckoned) = (None, None);
         self.transits.clear();
@@ -564,6 +590,31 @@ mod tests {
         let report = flight.on_feedback(US(101), &feedback(5, 4, 0b1011)).unwrap();
         assert_eq!((report.delivered, report.lost, report.lost_up_to), (Bytes::new(200), Bytes::new(100), Some(2)));
         assert_eq!(flight.in_flight(), Bytes::ZERO);
+    }
+
+    #[test]
+    fn one_that_arrives_after_all_was_overtaken_and_from_then_on_more_later_ones_are_waited_for() {
+        for noted in [false, true] {
+            let mut flight = Flight::default();
+            for n in 0..16 {
+                flight.on_sent(US(n), 100);
+                if noted {
+                    flight.note_last(Note { slot: n as u32, generation: 0 });
+                }
+            }
+            let mut told =
+                |highest, packets, set| flight.on_feedback(US(100), &feedback(highest, packets, set)).unwrap();
+            assert_eq!(told(5, 4, 0b1011).lost, Bytes::new(100), "number 2");
+            let report = told(8, 8, 0b111_1111);
+            assert_eq!(
+                (report.delivered, report.lost),
+                (Bytes::new(300), Bytes::ZERO),
+                "number 2 came behind six others"
+            );
+            assert_eq!(told(13, 12, 0b1111_1111_0111).lost, Bytes::ZERO, "number 9 may come yet");
+            assert_eq!(told(16, 15, 0b111_1111_1011_1111).lost_up_to, Some(9), "it does not");
+            assert_eq!((flight.delivered_packets, flight.lost_packets, flight.in_flight()), (15, 1, Bytes::ZERO));
+        }
     }
 
     #[test]

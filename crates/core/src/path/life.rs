@@ -16,7 +16,7 @@
 //! Path c is silent when it brought nothing for S, or 3h, and the run of another path o covers all of that but 3h/4 at its end: the part of the
 //! run that is behind the last that c brought, and behind the run's beginning by as much as c takes longer than o. Where both are
 //! busy, 3/5 S are enough, of which h/4 may be uncovered. A run that is over tells nothing: while no traffic flows heartbeats are rare, and what
-//! measures one path alone may have been the last that came before.
+//! measures one path alone may have been the last that came before. So a train that measures makes no path busy, and behind it a run begins 3h/2 later.
 //!
 //! Source: ours; RFC 5880's detection time, with another path's arrivals as the clock. Cost: O(1) a frame, O(paths) a look. Invariant: without
 //! another path that brings something nothing is silent by this rule.
@@ -52,6 +52,11 @@ fn part(span: Span, of: u64) -> Span {
     Span::from_nanos(span.as_nanos() / of)
 }
 
+/// The longest time without anything within a run.
+fn gap(heartbeat: Span) -> Span {
+    heartbeat + part(heartbeat, 2)
+}
+
 impl Life {
     pub(crate) fn new(now: Time) -> Life {
         Life { heard: now, run: now, window: now, frames: [0; 2] }
@@ -77,9 +82,16 @@ impl Life {
         self.frames[0] += 1;
     }
 
+    /// What was just heard belongs to a train that measures this path alone: it tells neither that traffic flows nor that the peer sends
+    /// heartbeats on the others.
+    pub(crate) fn on_train_frame(&mut self, now: Time, heartbeat: Span) {
+        self.frames[0] = self.frames[0].saturating_sub(1);
+        self.run = now + gap(heartbeat);
+    }
+
     /// Whether nothing came for so long that the run has ended.
     fn is_over(&self, now: Time, heartbeat: Span) -> bool {
-        now.since(self.heard) > heartbeat + part(heartbeat, 2)
+        now.since(self.heard) > gap(heartbeat)
     }
 
     /// This process did not run for so long.
@@ -181,6 +193,28 @@ mod tests {
         assert!(!one.is_silent_beside(MS(4201), &other, Span::ZERO, LIMITS));
         brings(&mut other, 4300, 4301, 100);
         assert!(one.is_silent_beside(MS(4301), &other, Span::ZERO, LIMITS));
+    }
+
+    #[test]
+    fn a_train_on_one_path_right_before_traffic_begins_is_no_silence_of_the_other() {
+        let (mut one, mut other) = (Life::new(MS(0)), Life::new(MS(0)));
+        let measures = |life: &mut Life, from: u64, until: u64| {
+            for at in from..until {
+                life.on_heard(MS(at), SPAN_100);
+                life.on_train_frame(MS(at), SPAN_100);
+            }
+        };
+        measures(&mut one, 0, 200);
+        measures(&mut other, 200, 390);
+        // A report is on its way.
+        other.on_heard(MS(400), SPAN_100);
+        brings(&mut other, 500, 693, 1);
+        assert!(
+            !one.is_silent_beside(MS(693), &other, Span::ZERO, LIMITS),
+            "neither was busy, and this one may have heartbeats later"
+        );
+        brings(&mut other, 693, 800, 1);
+        assert!(one.is_silent_beside(MS(800), &other, Span::ZERO, LIMITS));
     }
 
     #[test]

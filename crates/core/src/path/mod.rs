@@ -266,6 +266,15 @@ impl Path {
         }
     }
 
+    /// What was just heard is a frame of a train that measures this path, or the answer to one: what goes there waits behind the train, and so
+    /// does what the peer tells. That is no sign of a failure.
+    pub(crate) fn on_train_frame(&mut self, now: Time, heartbeat: Span) {
+        self.signs.life.on_train_frame(now, heartbeat);
+        if let Some(tail) = &mut self.tail {
+            tail.on_train_frame(now);
+        }
+    }
+
     /// A data frame of `bytes` goes out; its number. The frames of this path are counted.
     #[inline]
     pub(crate) fn on_counted(&mut self, now: Time, bytes: usize, idle: bool) -> u32 {

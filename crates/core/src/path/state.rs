@@ -61,6 +61,8 @@ pub(crate) struct Signs {
     pub(crate) lossy: bool,
     /// What the path brought lately.
     pub(crate) life: Life,
+    /// When the link came up.
+    pub(crate) began: Time,
 }
 
 impl Signs {
@@ -77,6 +79,7 @@ impl Signs {
             late: false,
             lossy: false,
             life: Life::new(now),
+            began: now,
         }
     }
 

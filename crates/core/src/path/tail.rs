@@ -2,7 +2,8 @@
 //!
 //! What it is: the next frames show a loss, but the last ones have no next, and a path that is dead shows nothing at all. So where
 //! the peer tells nothing for a timeout although something is under way, a probe goes; and where the probe is not told of either, for
-//! half of that again or 50 ms, the path is mute: what is under way there is lost.
+//! half of that again or 50 ms, the path is mute: what is under way there is lost. While a train that measures the path is seen it is not:
+//! data and reports wait behind that.
 //!
 //! Source: RFC 9002 section 6.2 (the probe timeout), RFC 6298 (its estimator), RFC 8985 section 7 (tail loss probe). Departure: no
 //! back-off, since a mute path is left at the second timeout.
@@ -43,6 +44,8 @@ pub(crate) struct Tail {
     probed: Option<Time>,
     /// How long it may take, at most.
     patience: Span,
+    /// When a train that measures the path was last seen.
+    train: Option<Time>,
 }
 
 impl Tail {
@@ -50,7 +53,7 @@ impl Tail {
     pub(crate) fn new(prompt: bool) -> Tail {
         let config = rtt::Config { initial: FIRST, minimum: LEAST, maximum: MOST, ..rtt::Config::default() };
         let patience = if prompt { PATIENCE } else { Span::MAX };
-        Tail { rtt: Rtt::new(&config), told: Time::ZERO, probed: None, patience }
+        Tail { rtt: Rtt::new(&config), told: Time::ZERO, probed: None, patience, train: None }
     }
 
     /// A round trip was measured.
@@ -63,6 +66,11 @@ impl Tail {
     #[inline]
     pub(crate) fn on_told(&mut self, now: Time) {
         (self.told, self.probed) = (now, None);
+    }
+
+    /// A frame of a train that measures the path arrived, or is answered.
+    pub(crate) fn on_train_frame(&mut self, now: Time) {
+        self.train = Some(now);
     }
 
     /// How old a number has to be that others overtook, to be lost: RFC 9002 section 6.1.2.
@@ -104,7 +112,8 @@ impl Tail {
             }
             Some(probed) => {
                 self.told = now;
-                Due::Mute(probed)
+                let waits = self.train.is_some_and(|seen| now.since(seen) < self.rtt.timeout() + REPORT_WITHIN);
+                if waits { Due::Nothing } else { Due::Mute(probed) }
             }
         }
     }
@@ -128,6 +137,25 @@ mod tests {
         assert_eq!((tail.poll(MS(1045), MS(990)), tail.poll(MS(1046), MS(990))), (Due::Nothing, Due::Probe));
         assert_eq!((tail.poll(MS(1068), MS(990)), tail.poll(MS(1069), MS(990))), (Due::Nothing, Due::Mute(MS(1046))));
         assert_eq!(tail.poll(MS(1070), MS(990)), Due::Nothing);
+    }
+
+    #[test]
+    fn behind_a_train_the_path_is_not_mute_and_soon_after_it_may_be() {
+        let mut tail = Tail::new(true);
+        tail.on_rtt(Span::from_millis(40));
+        let mut at = MS(0);
+        let mut mute = |tail: &mut Tail| {
+            let due = [(); 2].map(|()| {
+                at = tail.timeout(MS(0));
+                tail.poll(at, MS(0))
+            });
+            (matches!(due, [Due::Probe, Due::Mute(_)]), at)
+        };
+        let (is_mute, now) = mute(&mut tail);
+        assert!(is_mute);
+        tail.on_train_frame(now + Span::from_millis(100));
+        assert!(!mute(&mut tail).0);
+        assert!(mute(&mut tail).0, "no more of it is seen");
     }
 
     #[test]

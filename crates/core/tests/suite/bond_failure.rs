@@ -1,7 +1,7 @@
 //! Links that fail without a word: how soon a bond leaves them, what the application sees of it, how soon they are in use again.
 
 use crate::bond_network::{Flight, Net, Wire, check_ordered, packet};
-use fairspan_core::bond::{ChannelConfig, Config, Event, Reason};
+use fairspan_core::bond::{ChannelConfig, Config, Event, Link, Reason};
 use fairspan_core::path::State;
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{ChannelId, Rate, Span, Time};
@@ -431,5 +431,60 @@ fn a_peer_that_lies_of_when_packets_came_gets_no_more_than_is_sent_and_is_served
         assert!(run.usable(0) && run.usable(1), "{name}: {:?}", run.net.events);
         assert!(after * 10 >= usual * 8, "{name}: {after} packets a second, {usual} before");
         check_ordered(&run.sent, &run.net.delivered[1]).unwrap();
+    }
+}
+
+#[test]
+fn what_waits_behind_a_train_that_measures_a_slow_link_is_no_sign_of_a_failure() {
+    for seed in 0..20 {
+        // A train of 64 full frames takes 150 ms on the second one.
+        let wires = [(10, Rate::from_mbit(10)), (30, Rate::from_mbit(5))];
+        let wires =
+            wires.map(|(delay, rate)| Wire { narrow: Some((rate, 300_000)), jitter: MS(4), ..Wire::new(delay) });
+        let mut net = Net::new([usual(2), usual(2)], wires.to_vec(), seed);
+        net.run(MS(500 + 25 * seed));
+        for end in [0, 1] {
+            net.events[end].clear();
+        }
+        for number in 0..400 {
+            // A transfer that begins, and what answers it.
+            for part in 0..1 + number / 20 {
+                net.host(0, packet(1, 100 * number + part, 1300));
+            }
+            for end in [0, 1] {
+                net.host(end, packet(2, number, 60));
+            }
+            net.run(MS(5));
+        }
+        for end in [0, 1] {
+            let failed = |event: &&Event| matches!(event, Event::ChannelDown { .. });
+            let failures: Vec<_> = net.events[end].iter().filter(failed).collect();
+            assert!(failures.is_empty(), "seed {seed}, end {end}: {failures:?}");
+        }
+    }
+}
+
+#[test]
+fn a_channel_that_the_peer_has_later_is_used_from_the_beginning_and_one_that_it_never_hears_is_left() {
+    for is_deaf in [false, true] {
+        let wires = vec![wire(10, Rate::from_mbit(20)), wire(30, Rate::from_mbit(20))];
+        let mut net = Net::settled(usual(2), wires, 7);
+        for end in [0, 1] {
+            net.set_link(end, 1, Link::Down);
+        }
+        net.run(MS(500));
+        net.events[0].clear();
+        net.wires[1].cut[0] = is_deaf;
+        net.set_link(0, 1, Link::Up);
+        for number in 0..300 {
+            net.host(0, packet(1, number, 200));
+            net.run(MS(10));
+            if number == 6 {
+                net.set_link(1, 1, Link::Up);
+            }
+        }
+        let down = |event: &Event| matches!(event, Event::ChannelDown { channel: ChannelId(1), .. });
+        assert_eq!(net.events[0].iter().any(down), is_deaf, "{:?}", net.events[0]);
+        assert_eq!(net.ends[0].channel_stats(ChannelId(1)).unwrap().usable, !is_deaf);
     }
 }

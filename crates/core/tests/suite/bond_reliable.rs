@@ -57,7 +57,7 @@ fn losses_copies_and_disorder_on_every_channel_leave_nothing_out() {
         settings.resend_within = Some(Span::from_secs(5));
         settings.deadline = Some(Span::from_secs(10));
         let mut net = Net::settled(settings, wires.clone(), seed);
-        let sent = stream(&mut net, 0..20_000, Span::from_micros(100));
+        let sent = stream(&mut net, 0..40_000, Span::from_micros(100));
         net.run(Span::from_secs(10));
         all_arrived(&net, &sent);
         assert!(net.ends[0].stats().resent > 1_000);

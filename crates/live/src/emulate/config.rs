@@ -1,7 +1,7 @@
 //! The emulator's settings as people write them: in a TOML file, or as options of the command.
 
 use super::port::PortError;
-use super::{Link, Options};
+use super::{Link, Options, grammar};
 use crate::quantity::{QuantityError, parse_bytes, parse_rate, parse_span};
 use fairspan_core::link::{
     Blank, Capacity, CapacityError, DuringOutage, Limit, Loss, Outage, Profile, ProfileError, Series, Trace,
@@ -118,6 +118,14 @@ pub enum ConfigError {
     /// It is not TOML, or has a setting that does not exist.
     #[error("{0}")]
     Toml(#[from] toml::de::Error),
+    /// It is written as something else is, or a setting stands where it does not belong.
+    #[error("line {line}: {problem}")]
+    Grammar {
+        /// Where.
+        line: usize,
+        /// What is wrong, and what would be right.
+        problem: String,
+    },
     /// A setting's value makes no sense.
     #[error("{place}{setting} = `{value}`: {expected}")]
     Value {
@@ -166,9 +174,13 @@ impl EmulateConfig {
     /// Reads TOML text.
     ///
     /// # Errors
-    /// [`ConfigError::Toml`] with line and column.
+    /// [`ConfigError::Grammar`] or [`ConfigError::Toml`], with the line.
     pub fn parse(text: &str) -> Result<EmulateConfig, ConfigError> {
-        Ok(toml::from_str(text)?)
+        let words = |error: toml::de::Error| match grammar::in_words(text, &error, is_of_direction) {
+            Some((line, problem)) => ConfigError::Grammar { line, problem },
+            None => error.into(),
+        };
+        toml::from_str(text).map_err(words)
     }
 
     /// Reads a TOML file; paths in it are relative to its folder. Gives the links and the options it sets.
@@ -221,6 +233,12 @@ impl LinkConfig {
             name,
         })
     }
+}
+
+/// Whether a direction has a setting of this name, whatever its value.
+fn is_of_direction(name: &str) -> bool {
+    let read = toml::from_str::<DirectionConfig>(&format!("{name} = 0"));
+    !read.is_err_and(|error| error.message().starts_with("unknown field"))
 }
 
 impl DirectionConfig {

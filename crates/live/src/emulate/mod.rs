@@ -24,6 +24,7 @@ mod config;
 mod counters;
 mod direction;
 mod forwarder;
+mod grammar;
 mod port;
 mod worker;
 

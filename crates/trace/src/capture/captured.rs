@@ -27,6 +27,9 @@ pub enum CaptureError {
         "no capture that can be read: neither pcap, pcapng, ERF, TSH nor lines `time source destination port port bytes`"
     )]
     NoFormat,
+    /// It begins as a pcap file does, and ends too early for one.
+    #[error("a pcap file that is cut: it ends within its first 24 bytes, which say how it is to be read")]
+    CutHeader,
     /// It ends too early.
     #[error("the file ends within the record at byte {offset}; everything before it is whole")]
     Cut {
@@ -80,8 +83,8 @@ pub enum CaptureError {
 impl CaptureError {
     /// Whether it ends the sequence.
     pub fn is_last(&self) -> bool {
-        use CaptureError::{Cut, Format, NoFormat, Unreadable};
-        matches!(self, Format | NoFormat | Cut { .. } | Unreadable { .. })
+        use CaptureError::{Cut, CutHeader, Format, NoFormat, Unreadable};
+        matches!(self, Format | NoFormat | CutHeader | Cut { .. } | Unreadable { .. })
     }
 
     /// Whether packets may be gone without being counted: all that were behind it, or some.

@@ -47,12 +47,23 @@ pub(super) struct Pcap {
     lost: bool,
 }
 
+/// The byte order of a file that begins so, if that is how pcap files begin.
+fn order_of(data: &[u8]) -> Option<Order> {
+    let magic = data.get(..4)?;
+    let known = |order: &Order| matches!(order.word(magic, 0), MICROSECONDS | NANOSECONDS | MODIFIED);
+    [Order { big: false }, Order { big: true }].into_iter().find(known)
+}
+
+/// Whether all of a file is the beginning of a file header.
+pub(super) fn is_cut(data: &[u8]) -> bool {
+    data.len() < HEADER && order_of(data).is_some()
+}
+
 impl Pcap {
     /// By a whole file header. `None`: it is none.
     pub(super) fn new(data: &[u8]) -> Option<Pcap> {
         let header = data.get(..HEADER)?;
-        let known = |order: &Order| matches!(order.word(header, 0), MICROSECONDS | NANOSECONDS | MODIFIED);
-        let order = [Order { big: false }, Order { big: true }].into_iter().find(known)?;
+        let order = order_of(header)?;
         let magic = order.word(header, 0);
         // The upper bits tell of the check sequence, or are reserved.
         let link_type = (order.word(header, 20) & 0xffff) as LinkType;

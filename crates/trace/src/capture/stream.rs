@@ -125,13 +125,13 @@ impl<'a> Stream<'a> {
                 stream.want(HEAD);
                 guess(stream.at_hand(), name).ok_or_else(|| match stream.trouble.take() {
                     Some(reason) => CaptureError::Unreadable { offset: stream.to as u64, reason },
-                    None => CaptureError::NoFormat,
+                    None => none(stream.at_hand()),
                 })?
             }
         };
         stream.decoder = match format {
             Format::Pcap => {
-                let pcap = Pcap::new(stream.at_hand()).ok_or(CaptureError::NoFormat)?;
+                let pcap = Pcap::new(stream.at_hand()).ok_or_else(|| none(stream.at_hand()))?;
                 stream.take(pcap::HEADER);
                 Decoder::Pcap(pcap)
             }
@@ -251,6 +251,11 @@ impl<'a> Stream<'a> {
             }
         }
     }
+}
+
+/// Why this, which is all of a file or more than enough, is no capture.
+fn none(data: &[u8]) -> CaptureError {
+    if pcap::is_cut(data) { CaptureError::CutHeader } else { CaptureError::NoFormat }
 }
 
 /// Reads until `buffer` is full or nothing more comes.
