@@ -70,7 +70,7 @@ fn over_two_satellites_a_receiver_waits_until_what_is_lost_has_come_again_unless
     let missing = |deadline| {
         let mut settings = settings(2);
         settings.deadline = deadline;
-        let wires = [300, 280].map(|delay| Wire { loss: 0.003, ..Wire::new(delay) });
+        let wires = [300, 280].map(|delay| Wire { loss: 0.01, ..Wire::new(delay) });
         let mut net = Net::settled(settings, wires.to_vec(), 3);
         let sent = stream(&mut net, 0..20_000, Span::from_micros(500));
         net.run(Span::from_secs(5));
