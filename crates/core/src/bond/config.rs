@@ -655,11 +655,6 @@ impl Config {
         Ok(())
     }
 
-    /// Longest time a packet waits behind a gap where round trips are short.
-    pub fn deadline(&self) -> Span {
-        self.deadline.unwrap_or(Span::from_millis(500))
-    }
-
     /// How many flow buckets there are with those of the classes.
     pub(super) fn all_buckets(&self) -> usize {
         self.buckets + self.classes.0.len() * SPREAD

@@ -29,6 +29,13 @@ pub(super) struct Resequence<P> {
     window: Window,
 }
 
+impl Config {
+    /// Longest time a packet waits behind a gap where round trips are short.
+    pub fn deadline(&self) -> Span {
+        self.deadline.unwrap_or(Span::from_millis(500))
+    }
+}
+
 impl<P: Packet> Resequence<P> {
     /// Before the first frame.
     pub(super) fn new(preset: Preset, config: &Config) -> Resequence<P> {
