@@ -391,10 +391,11 @@ fn daemon(findings: &mut Findings, running: Option<&Status>, is_there: bool) {
 
 /// What is told of a peer's channels: those that are not up for the same reason are one fault.
 fn channels(findings: &mut Findings, peer: &str, channels: &[ChannelStatus]) {
-    // How often each has called is no difference.
+    // How often each has called is no difference, and by which device it goes is one.
     let cause = |channel: &ChannelStatus| {
-        let reason = channel.reason.as_deref().unwrap_or_default();
-        (channel.state, reason.replace(|c: char| c.is_ascii_digit(), ""))
+        let words = channel.reason.as_deref().unwrap_or_default().split(' ');
+        let words: Vec<String> = words.filter(|word| word.parse::<f64>().is_err()).map(str::to_owned).collect();
+        (channel.state, words)
     };
     for (number, channel) in channels.iter().enumerate() {
         if channel.state == State::Up {
@@ -406,10 +407,9 @@ fn channels(findings: &mut Findings, peer: &str, channels: &[ChannelStatus]) {
         }
         let alike: Vec<_> = channels[number..].iter().filter(|other| cause(other) == cause(channel)).collect();
         let names = alike.iter().map(|channel| channel.name.as_str()).collect::<Vec<_>>().join(", ");
-        let are = if alike.len() == 1 { "channel" } else { "channels" };
-        let verb = if alike.len() == 1 { "is" } else { "are" };
+        let (noun, verb) = if alike.len() == 1 { ("channel", "is") } else { ("channels", "are") };
         let reason = channel.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
-        let found = format!("peer {peer}: {are} {names} {verb} {}{reason}", channel.state);
+        let found = format!("peer {peer}: {noun} {names} {verb} {}{reason}", channel.state);
         if channel.state == State::Held {
             // All is well with it now.
             findings.doubtful(
@@ -442,19 +442,22 @@ mod tests {
             channel("lte", "up", None),
             channel("cable", "connecting", Some("no answer to 82 calls: is a daemon running there?")),
             channel("sat", "connecting", Some("there is no device sat0")),
+            channel("geo", "connecting", Some("there is no device sat1")),
             channel("old", "held", Some("failed 2 times lately; used again in 0.3 s")),
         ];
         let mut findings = Findings::default();
         channels(&mut findings, "hub", &all);
         daemon(&mut findings, None, true);
         let findings = findings.all();
-        let verdicts = [Verdict::Wrong, Verdict::Good, Verdict::Wrong, Verdict::Doubtful, Verdict::Wrong];
+        let verdicts =
+            [Verdict::Wrong, Verdict::Good, Verdict::Wrong, Verdict::Wrong, Verdict::Doubtful, Verdict::Wrong];
         assert!(findings.iter().map(|finding| finding.verdict).eq(verdicts));
         let found: Vec<_> = findings.into_iter().map(|finding| finding.found).collect();
         let expected = [
             "peer hub: channels dsl, cable are connecting: no answer to 81 calls: is a daemon running there?",
             "peer hub: channel lte is up",
             "peer hub: channel sat is connecting: there is no device sat0",
+            "peer hub: channel geo is connecting: there is no device sat1",
             "peer hub: channel old is held: failed 2 times lately; used again in 0.3 s",
             "its daemon is there, and does not answer",
         ];

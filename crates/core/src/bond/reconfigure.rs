@@ -71,7 +71,6 @@ impl<P: Packet> Bond<P> {
             self.reorder(now)?;
         }
         self.resequence.set_bounds(&self.config);
-        self.refresh_deadline();
         if names.iter().any(|(name, _)| *name == "parity") {
             self.switch_parity(now);
         }

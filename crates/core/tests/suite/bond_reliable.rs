@@ -67,19 +67,23 @@ fn losses_copies_and_disorder_on_every_channel_leave_nothing_out() {
 
 #[test]
 fn over_two_satellites_a_receiver_waits_until_what_is_lost_has_come_again_unless_it_is_told_for_how_long() {
-    let missing = |deadline| {
+    // As the bond begins, and as it is told while it runs.
+    let missing = |first, then| {
         let mut settings = settings(2);
-        settings.deadline = deadline;
+        settings.deadline = first;
         let wires = [300, 280].map(|delay| Wire { loss: 0.01, ..Wire::new(delay) });
-        let mut net = Net::settled(settings, wires.to_vec(), 3);
+        let mut net = Net::settled(settings.clone(), wires.to_vec(), 3);
+        settings.deadline = then;
+        let now = net.now;
+        net.ends.iter_mut().for_each(|end| end.reconfigure(now, &settings).unwrap());
         let sent = stream(&mut net, 0..20_000, Span::from_micros(500));
         net.run(Span::from_secs(5));
         check_ordered(&sent, &net.delivered[1]).unwrap();
         assert!(net.ends[0].stats().resent > 40, "the check sees losses");
         net.ends[1].stats().packets_missing
     };
-    assert_eq!(missing(None), 0);
-    assert!(missing(Some(MS(500))) > 10);
+    assert_eq!([missing(None, None), missing(Some(MS(500)), Some(MS(2_000)))], [0, 0]);
+    assert!(missing(Some(MS(500)), Some(MS(500))) > 10 && missing(None, Some(MS(500))) > 10);
 }
 
 #[test]

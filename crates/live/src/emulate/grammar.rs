@@ -22,7 +22,7 @@ pub(super) fn in_words(
         }
     }
     let start = error.span()?.start;
-    let line = text.get(..start)?.lines().count().max(1) + usize::from(text.get(..start)?.ends_with('\n'));
+    let line = text.get(..start)?.matches('\n').count() + 1;
     let unknown = error.message().strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
     let misplaced = unknown.filter(|name| of_direction(name))?;
     let value =

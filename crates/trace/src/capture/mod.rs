@@ -73,17 +73,12 @@ impl<'a> Capture<'a> {
     /// # Errors
     /// It is none.
     pub fn new(data: &'a [u8]) -> Result<Capture<'a>, CaptureError> {
-        let (offset, decoder) =
-            if pcapng::is_one(data) {
-                (0, Decoder::Pcapng(Pcapng::default()))
-            } else {
-                (
-                    pcap::HEADER,
-                    Decoder::Pcap(Pcap::new(data).ok_or_else(|| {
-                        if pcap::is_cut(data) { CaptureError::CutHeader } else { CaptureError::Format }
-                    })?),
-                )
-            };
+        let none = || if pcap::is_cut(data) { CaptureError::CutHeader } else { CaptureError::Format };
+        let (offset, decoder) = if pcapng::is_one(data) {
+            (0, Decoder::Pcapng(Pcapng::default()))
+        } else {
+            (pcap::HEADER, Decoder::Pcap(Pcap::new(data).ok_or_else(none)?))
+        };
         Ok(Capture { data, offset, decoder, over: false })
     }
 }
