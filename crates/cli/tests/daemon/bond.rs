@@ -4,7 +4,7 @@
 use crate::common::*;
 use serde_json::Value;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 const LINKS: usize = 4;
@@ -61,7 +61,7 @@ const BYTES: usize = 75_000;
 /// Many requests at once, each of which the host answers. What the policy spreads is the answers.
 fn fetches(lab: &Lab, host: &str) {
     let address: SocketAddr = host.parse().expect("an address");
-    let listener = lab.run("host", move || TcpListener::bind(address).expect("the host's address"));
+    let listener = lab.listen("host", address);
     std::thread::spawn(move || {
         for stream in listener.incoming().take(FLOWS).flatten() {
             std::thread::spawn(move || {

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt as _;
@@ -106,12 +106,18 @@ impl Lab {
     pub fn udp(&self, namespace: &str, local: &str) -> UdpSocket {
         let local: SocketAddr = local.parse().expect("an address");
         self.run(namespace, move || {
-            let socket = UdpSocket::bind(local).unwrap_or_else(|e| panic!("{local}: {e}"));
+            let socket = bound(local, UdpSocket::bind);
             socket.set_read_timeout(Some(Duration::from_millis(200))).expect("a timeout");
             // For a reader that has to wait for a processor.
             rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, 8 << 20).expect("a buffer");
             socket
         })
+    }
+
+    /// A TCP socket in a namespace that listens at `local`.
+    pub fn listen(&self, namespace: &str, local: impl ToString) -> TcpListener {
+        let local: SocketAddr = local.to_string().parse().expect("an address");
+        self.run(namespace, move || bound(local, TcpListener::bind))
     }
 
     /// `fairspan ARGS` in a namespace, to its end.
@@ -183,7 +189,7 @@ impl Lab {
     /// Sends `megabytes` over one TCP connection and compares every byte.
     pub fn transfer(&self, from: &str, to: &str, target: &str, megabytes: usize) {
         let target: SocketAddr = target.parse().expect("an address");
-        let listener = self.run(to, move || TcpListener::bind(target).expect("the far end's address"));
+        let listener = self.listen(to, target);
         let sender = self.inside(from, move || {
             let mut stream = TcpStream::connect_timeout(&target, PATIENCE).expect("connected");
             stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
@@ -313,6 +319,19 @@ fn ip(args: &[&str]) -> String {
     let output = Command::new("ip").args(args).output().expect("the `ip` command (package iproute2)");
     assert!(output.status.success(), "ip {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// What `bind` makes at `local`. A process that another test is just starting may still have the socket that was here before.
+fn bound<S>(local: SocketAddr, bind: impl Fn(SocketAddr) -> std::io::Result<S>) -> S {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match bind(local) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            made => return made.unwrap_or_else(|error| panic!("{local}: {error}")),
+        }
+    }
 }
 
 /// A running daemon; dropped, it is killed.

@@ -4,8 +4,7 @@ use crate::common::*;
 use crate::reload::reload;
 use serde_json::Value;
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::time::{Duration, Instant};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 
 pub(crate) fn lab() -> Option<Lab> {
     lab_of(&["client", "gw", "server"])
@@ -53,22 +52,6 @@ pub(crate) fn number(daemon: &Daemon, name: &str) -> u64 {
     gateway(daemon)[name].as_u64().unwrap_or_else(|| panic!("no {name} in {}", daemon.status()))
 }
 
-pub(crate) fn listen(lab: &Lab, address: &str) -> TcpListener {
-    let address = address.to_owned();
-    lab.run("server", move || {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            // A process that another test is just starting still has the listener that was here before.
-            match TcpListener::bind(&address) {
-                Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < end => {
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-                bound => return bound.expect("the server's address"),
-            }
-        }
-    })
-}
-
 pub(crate) fn connect(lab: &Lab, to: &str) -> std::io::Result<TcpStream> {
     let to = to.to_owned();
     lab.run("client", move || {
@@ -92,7 +75,7 @@ fn both_ends_see_each_other_and_each_half_of_a_connection_ends_by_itself() {
     for (number_of, (server, client)) in
         [("10.97.2.2:5001", "10.97.1.2"), ("[fd97:2::2]:5001", "fd97:1::2")].iter().enumerate()
     {
-        let listener = listen(&lab, server);
+        let listener = lab.listen("server", server);
         let mut near = connect(&lab, server).expect("connected");
         let mut far = accept(&listener);
         assert_eq!(far.peer_addr().expect("an address"), near.local_addr().expect("an address"));
@@ -155,7 +138,7 @@ fn who_is_refused_hears_of_it_and_a_reset_goes_through() {
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused, "{refused}");
     assert_eq!(number(&daemon, "refused"), 1);
     for caller_resets in [true, false] {
-        let listener = listen(&lab, "10.97.2.2:5001");
+        let listener = lab.listen("server", "10.97.2.2:5001");
         let near = connect(&lab, "10.97.2.2:5001").expect("connected");
         let far = accept(&listener);
         let (gone, mut left) = if caller_resets { (near, far) } else { (far, near) };
@@ -173,7 +156,7 @@ fn what_is_excepted_or_near_passes_unsplit_and_so_does_everything_once_the_gatew
     let settings = "bypass_below = \"10s\"\nexcept_ports = [5009]";
     let daemon = lab.daemon("gw", "gw", &config(settings));
     let carried = |server: &str| {
-        let listener = listen(&lab, server);
+        let listener = lab.listen("server", server);
         let mut near = connect(&lab, server).expect("connected");
         let mut far = accept(&listener);
         near.write_all(b"through").expect("written");
@@ -187,7 +170,7 @@ fn what_is_excepted_or_near_passes_unsplit_and_so_does_everything_once_the_gatew
     carried("10.97.2.2:5002");
     assert_eq!((number(&daemon, "opened"), bypassed(&daemon, "near")), (1, 1));
     // One that is not split lives on when the gateway dies, and others begin.
-    let listener = listen(&lab, "10.97.2.2:5003");
+    let listener = lab.listen("server", "10.97.2.2:5003");
     let mut near = connect(&lab, "10.97.2.2:5003").expect("connected");
     let mut far = accept(&listener);
     daemon.kill();
@@ -230,7 +213,7 @@ fn a_caller_who_gets_answers_by_another_way_has_its_connection_and_others_of_its
         let text = config(&format!("bypass_below = \"0ms\"\nfair_queueing = {fair}"));
         let daemon = lab.daemon("gw", "gw", &text);
         for count in 1..=3 {
-            let listener = listen(&lab, "10.97.2.2:5001");
+            let listener = lab.listen("server", "10.97.2.2:5001");
             let mut near = connect(&lab, "10.97.2.2:5001").expect("connected");
             let mut far = accept(&listener);
             near.write_all(b"there").expect("written");
@@ -256,7 +239,7 @@ fn a_caller_who_gets_answers_by_another_way_has_its_connection_and_others_of_its
 fn a_caller_who_asks_again_without_any_answer_passes_unsplit_and_so_does_who_calls_there_next() {
     let Some(lab) = lab() else { return };
     let daemon = lab.daemon("gw", "gw", &config("bypass_below = \"0ms\""));
-    let listener = listen(&lab, "10.97.2.2:5001");
+    let listener = lab.listen("server", "10.97.2.2:5001");
     // The server has no way to answer, until the gateway has given up.
     lab.ip("server", &["route", "add", "blackhole", "10.97.1.2/32"]);
     let mut near = std::thread::scope(|scope| {
@@ -273,7 +256,7 @@ fn a_caller_who_asks_again_without_any_answer_passes_unsplit_and_so_does_who_cal
     drop(connect(&lab, "10.97.2.2:5001").expect("connected"));
     assert_eq!((bypassed(&daemon, "unanswered"), number(&daemon, "opened")), (before + 1, 0));
     // It says nothing of other ports.
-    let other = listen(&lab, "10.97.2.2:5002");
+    let other = lab.listen("server", "10.97.2.2:5002");
     drop(connect(&lab, "10.97.2.2:5002").expect("connected"));
     accept(&other);
     assert_eq!(number(&daemon, "opened"), 1);
@@ -284,7 +267,7 @@ fn a_caller_who_asks_again_without_any_answer_passes_unsplit_and_so_does_who_cal
 fn what_the_kernel_still_sends_of_a_connection_that_is_over_counts_until_it_has_arrived() {
     let Some(lab) = lab() else { return };
     let daemon = lab.daemon("gw", "gw", &config("bypass_below = \"0ms\""));
-    let listener = listen(&lab, "10.97.2.2:5001");
+    let listener = lab.listen("server", "10.97.2.2:5001");
     // A caller with little room who ends its half, and does not read for a while.
     let mut near = lab.run("client", || {
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
@@ -367,7 +350,7 @@ fn what_leaves_the_gateway_has_the_dscp_of_what_came_in_both_directions() {
         let settings = format!("bypass_below = \"0ms\"\nproxy = \"10.97.1.1:1080\"\nfair_queueing = {fair}");
         let daemon = lab.daemon("gw", "gw", &config(&settings));
         for (client, server) in [("10.97.1.2", "10.97.2.2:5001"), ("fd97:1::2", "[fd97:2::2]:5001")] {
-            let (client, listener) = (ip_of(client), listen(&lab, server));
+            let (client, listener) = (ip_of(client), lab.listen("server", server));
             let at: SocketAddr = server.parse().expect("an address");
             set_dscp((&listener).into(), at.is_ipv6(), 18);
             let [at_server, at_client] = ["server", "client"].map(|host| watch(&lab, host));
@@ -393,7 +376,7 @@ fn what_leaves_the_gateway_has_the_dscp_of_what_came_in_both_directions() {
             }
         }
         // A client of the proxy has its own in both directions.
-        let listener = listen(&lab, "10.97.2.2:5002");
+        let listener = lab.listen("server", "10.97.2.2:5002");
         let [at_server, at_client] = ["server", "client"].map(|host| watch(&lab, host));
         let mut near = connect_with_dscp(&lab, "10.97.1.1:1080", 10);
         near.write_all(b"CONNECT 10.97.2.2:5002 HTTP/1.1\r\n\r\n").expect("written");
@@ -415,7 +398,7 @@ fn the_long_link_is_down_while_it_has_no_carrier_and_near_networks_are_no_counte
     let daemon = lab.daemon("gw", "gw", &config("bypass_below = \"10s\""));
     let state = |daemon: &Daemon| (gateway(daemon)["state"].clone(), gateway(daemon)["up"].clone());
     assert_eq!(state(&daemon), (Value::from("up"), Value::from(true)));
-    let listener = listen(&lab, "10.97.2.2:5001");
+    let listener = lab.listen("server", "10.97.2.2:5001");
     drop((connect(&lab, "10.97.2.2:5001").expect("connected"), accept(&listener)));
     daemon.wait("the server is near", |daemon| number(daemon, "near_networks") == 1);
     assert_eq!(gateway(&daemon)["counters"]["near_networks"], Value::Null);

@@ -3,7 +3,6 @@
 use crate::common::*;
 use crate::gateway::{bypassed, config, connect, lab, lab_of, number};
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::TcpListener;
 
 /// Lets a host forward.
 fn forwards(lab: &Lab, host: &str) {
@@ -34,7 +33,7 @@ fn a_path_that_carries_shorter_packets_than_both_ends_know_carries_all_of_a_stre
     }
     let daemon = lab.daemon("gw", "gw", &config("bypass_below = \"0ms\""));
     for server in ["10.97.3.2:5001", "[fd97:3::2]:5001"] {
-        let listener = lab.run("far", move || TcpListener::bind(server).expect("the far end's address"));
+        let listener = lab.listen("far", server);
         let mut near = connect(&lab, server).expect("connected");
         let mut far = accept(&listener);
         far.set_read_timeout(Some(PATIENCE)).expect("set");

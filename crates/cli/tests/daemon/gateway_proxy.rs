@@ -1,7 +1,7 @@
 //! Clients who ask a gateway's proxy for connections: whom they reach, whom they do not, and what they have to know.
 
 use crate::common::*;
-use crate::gateway::{assert_nothing_left, config, connect, gateway, lab, listen, number, read};
+use crate::gateway::{assert_nothing_left, config, connect, gateway, lab, number, read};
 use crate::reload::{Names, reload};
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -12,7 +12,7 @@ const PROXY: &str = "transparent = false\nproxy = \"10.97.1.1:1080\"";
 fn clients_of_the_proxy_reach_the_server_and_hear_why_where_they_do_not() {
     let Some(lab) = lab() else { return };
     let daemon = lab.daemon("gw", "gw", &config(PROXY));
-    let listener = listen(&lab, "10.97.2.2:5001");
+    let listener = lab.listen("server", "10.97.2.2:5001");
     let ask = |request: &[u8]| {
         let mut near = connect(&lab, "10.97.1.1:1080").expect("connected");
         near.write_all(request).expect("written");
@@ -106,7 +106,7 @@ fn clients_of_the_proxy_reach_no_address_of_the_gateway_s_own_unless_a_setting_s
     // The name may have two addresses.
     let forbidden = gateway(&daemon)["counters"]["forbidden"].as_u64().expect("a number");
     assert!((own.len() as u64 + 1..=own.len() as u64 + 2).contains(&forbidden), "{forbidden}");
-    let far = listen(&lab, "10.97.2.2:5001");
+    let far = lab.listen("server", "10.97.2.2:5001");
     assert_eq!(asked(&lab, "10.97.2.2:5001"), "HTTP/1.1 200", "others are reached");
     let answer = reload(&lab, "gw", &daemon, &format!("{settings}proxy_local = true\n"));
     assert!(answer.iter().any(|line| line.contains("gateway.proxy_local is now true")), "{answer:?}");
@@ -132,8 +132,8 @@ fn names_lead_where_the_gateway_s_resolver_says_and_never_to_itself() {
          fd97:2::1 own.fairspan.test\n",
     );
     let daemon = lab.daemon("gw", "gw", &config(PROXY));
-    let far = listen(&lab, "10.97.2.2:5001");
-    let own = lab.run("gw", || TcpListener::bind("10.97.2.1:5001").expect("listens"));
+    let far = lab.listen("server", "10.97.2.2:5001");
+    let own = lab.listen("gw", "10.97.2.1:5001");
     assert_eq!(asked(&lab, "far.fairspan.test:5001"), "HTTP/1.1 200");
     accept(&far);
     assert_eq!(asked(&lab, "own.fairspan.test:5001"), "HTTP/1.1 403");
@@ -151,7 +151,7 @@ fn without_the_right_login_nobody_gets_anything_and_no_password_is_shown() {
     let Some(lab) = lab() else { return };
     let login = "proxy_user = \"Aladdin\"\nproxy_password = \"open sesame\"";
     let daemon = lab.daemon("gw", "gw", &config(&format!("{PROXY}\n{login}")));
-    let far = listen(&lab, "10.97.2.2:5001");
+    let far = lab.listen("server", "10.97.2.2:5001");
     let http = |field: &str| asked(&lab, &format!("10.97.2.2:5001 HTTP/1.1\r\n{field}X: y\r\nZ:"));
     assert_eq!(http(""), "HTTP/1.1 407");
     assert_eq!(http("Proxy-Authorization: Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==\r\n"), "HTTP/1.1 200");

@@ -1,7 +1,7 @@
 //! Segments that no ordinary end sends, made by hand: what a gateway carries of them.
 
 use crate::common::*;
-use crate::gateway::{config, connect, lab, listen, number, read, watch};
+use crate::gateway::{config, connect, lab, number, read, watch};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
@@ -38,7 +38,7 @@ impl Caller {
     /// One whose call was answered, and the server's end.
     fn open(lab: &Lab) -> (Caller, TcpStream) {
         lab.ip("gw", &["route", "add", "10.97.7.7/32", "via", "10.97.1.2"]);
-        let listener = listen(lab, "10.97.2.2:5001");
+        let listener = lab.listen("server", "10.97.2.2:5001");
         let raw =
             lab.run("client", || Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255))).expect("a socket"));
         let mut caller = Caller { raw, watched: watch(lab, "client"), first: 1001, awaited: 0 };
@@ -189,7 +189,7 @@ fn urgent_data_keeps_its_place_in_the_stream_and_holds_up_nothing_in_both_direct
     }
     assert_eq!(came, b"xyz");
     // And of ordinary ends, again and again, with much between.
-    let listener = listen(&lab, "10.97.2.2:5002");
+    let listener = lab.listen("server", "10.97.2.2:5002");
     let mut near = connect(&lab, "10.97.2.2:5002").expect("connected");
     let mut far = accept(&listener);
     for n in 0..50_u8 {

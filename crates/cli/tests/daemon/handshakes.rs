@@ -5,7 +5,7 @@ use crate::common::*;
 use fairspan_core::units::{ChannelId, Span, Time};
 use fairspan_live::secure::*;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -221,7 +221,7 @@ fn where_nothing_can_be_kept_check_and_the_log_say_so_and_the_daemon_works() {
 fn throughput(lab: &Lab) -> f64 {
     const SECONDS: u64 = 4;
     let target: SocketAddr = "10.77.0.1:5003".parse().expect("an address");
-    let listener = lab.run("hub", move || TcpListener::bind(target).expect("bound"));
+    let listener = lab.listen("hub", target);
     let sender = lab.inside("site", move || {
         let mut stream = TcpStream::connect_timeout(&target, PATIENCE).expect("connected");
         while stream.write_all(&[7; 65_536]).is_ok() {}

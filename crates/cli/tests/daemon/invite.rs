@@ -7,7 +7,7 @@ use fairspan_core::wire::invitation::Invitation;
 use serde_json::Value;
 use std::fs;
 use std::io::Write as _;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Output;
@@ -390,7 +390,7 @@ fn whatever_answers_at_the_hubs_tcp_port_in_place_of_the_hub_join_ends_says_so_a
         ("no answer", |stranger| drop(std::io::copy(stranger, &mut std::io::sink()))),
     ];
     for (says, answer) in answers {
-        let listener = lab.run("hub", || TcpListener::bind("192.168.3.1:443").expect("a port"));
+        let listener = lab.listen("hub", "192.168.3.1:443");
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, own) = (stop.clone(), listener.try_clone().expect("another one"));
         own.set_nonblocking(true).expect("set");

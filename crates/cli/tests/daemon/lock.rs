@@ -505,7 +505,7 @@ fn names_are_asked_for_through_the_tunnel_whichever_resolver_is_set_and_nowhere_
         assert_eq!(answer, (resolver.parse().expect("an address"), b"who is it?".to_vec()));
     }
     // Over TCP too, and for the one who asks it comes from the resolver that was asked.
-    let listener = lab.run("hub", || std::net::TcpListener::bind("10.77.0.1:53").expect("bound"));
+    let listener = lab.listen("hub", "10.77.0.1:53");
     let asks = lab.inside("site", || {
         let target: SocketAddr = "192.168.1.1:53".parse().expect("an address");
         let stream = std::net::TcpStream::connect_timeout(&target, PATIENCE).expect("connected");

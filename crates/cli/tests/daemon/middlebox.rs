@@ -3,7 +3,7 @@
 use crate::common::*;
 use crate::tcp::{LISTENS, change_rules, kind, pair, site_with, tcp};
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -92,7 +92,7 @@ struct Middlebox {
 impl Middlebox {
     fn start(lab: &Lab) -> Middlebox {
         let inner = Arc::<Passing>::default();
-        let listener = lab.run("hub", || TcpListener::bind("0.0.0.0:8443").expect("a port"));
+        let listener = lab.listen("hub", "0.0.0.0:8443");
         listener.set_nonblocking(true).expect("non-blocking");
         let listener = lab.inside("hub", {
             let inner = inner.clone();

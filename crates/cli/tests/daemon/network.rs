@@ -4,7 +4,7 @@ use crate::common::*;
 use rustix::process::Signal;
 use socket2::SockRef;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 /// A connection, if one comes about soon.
@@ -112,7 +112,7 @@ fn big_packets_are_refused_with_the_right_size_or_cut_and_mss_fits() {
 
     // TCP starts with what fits, both ways.
     for (from, to, target) in [("site", "hub", "10.77.0.1:5001"), ("hub", "site", "10.77.0.2:5002")] {
-        let listener = lab.run(to, move || TcpListener::bind(target).expect("bound"));
+        let listener = lab.listen(to, target);
         let client = lab.run(from, move || connect(target));
         let server = accept(&listener);
         for stream in [&client, &server] {
@@ -134,7 +134,7 @@ fn the_mss_of_a_forwarded_connection_is_clamped() {
     for (namespace, far) in [("site", "10.77.0.1/32"), ("hub", "10.77.0.2/32")] {
         lab.ip(namespace, &["route", "replace", far, "dev", "fs0", "advmss", "1460"]);
     }
-    let listener = lab.run("hub", || TcpListener::bind("10.77.0.1:5001").expect("bound"));
+    let listener = lab.listen("hub", "10.77.0.1:5001");
     let client = lab.run("site", || connect("10.77.0.1:5001"));
     let server = accept(&listener);
     for stream in [&client, &server] {

@@ -6,7 +6,7 @@ use fairspan_live::netlink::nftables::tables;
 use fairspan_live::netlink::queue::PacketQueue;
 use serde_json::Value;
 use std::any::Any;
-use std::net::{TcpListener, UdpSocket};
+use std::net::UdpSocket;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
@@ -107,7 +107,7 @@ fn nothing() -> Held {
 fn ports_and_addresses_that_cannot_be_had_are_told_before() {
     let udp = |lab: &Lab| Box::new(lab.udp("host", "0.0.0.0:5555")) as Held;
     let udp_v6 = |lab: &Lab| Box::new(lab.run("host", || UdpSocket::bind("[::]:5555").expect("bound"))) as Held;
-    let tcp = |lab: &Lab| Box::new(lab.run("host", || TcpListener::bind("127.0.0.1:5556").expect("bound"))) as Held;
+    let tcp = |lab: &Lab| Box::new(lab.listen("host", "127.0.0.1:5556")) as Held;
     let gone = |lab: &Lab| {
         lab.ip("host", &["address", "del", "192.0.2.1/24", "dev", "eth0"]);
         nothing()

@@ -3,7 +3,7 @@
 use crate::common::*;
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,7 +26,7 @@ fn numbers(first: u64) -> Vec<u8> {
 impl Flow {
     pub(crate) fn start(lab: &Lab, from: &str, to: &str, target: &str) -> Flow {
         let target: std::net::SocketAddr = target.parse().expect("an address");
-        let listener = lab.run(to, move || TcpListener::bind(target).expect("the far end's address"));
+        let listener = lab.listen(to, target);
         let (over, received) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let sender = lab.inside(from, {
             let over = over.clone();

@@ -101,7 +101,7 @@ fn hosts_on_both_sides_of_a_shaper_speak_as_over_a_cable() {
 fn download(lab: &Lab, port: u16, stop: &Arc<AtomicBool>) -> (JoinHandle<()>, JoinHandle<u64>) {
     let target = format!("10.9.0.2:{port}");
     let bound = target.clone();
-    let listener = lab.run("right", move || std::net::TcpListener::bind(bound).expect("the far end's address"));
+    let listener = lab.listen("right", bound);
     let stop = stop.clone();
     let sender = lab.inside("left", move || {
         let mut stream = TcpStream::connect(target).expect("connected");

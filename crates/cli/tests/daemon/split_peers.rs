@@ -11,7 +11,7 @@ use crate::reload::{reload, reload_with};
 use fairspan_live::netlink::queue::PacketQueue;
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::time::Instant;
 
 /// The lab, and the files of `hub`, `site` and `other`; in the hub's, `SITE` and `OTHER` stand where a peer's split may.
@@ -60,7 +60,7 @@ fn opened(daemon: &Daemon, peer: usize) -> Option<u64> {
 
 /// A connection that carried something in both directions.
 fn connection(lab: &Lab, from: &str, to: &str, address: &'static str) -> [TcpStream; 2] {
-    let listener = lab.run(to, move || TcpListener::bind(address).unwrap_or_else(|e| panic!("{address}: {e}")));
+    let listener = lab.listen(to, address);
     let near = lab.run(from, move || TcpStream::connect_timeout(&address.parse().expect("an address"), PATIENCE));
     let ends = [near.unwrap_or_else(|e| panic!("{address}: {e}")), accept(&listener)];
     carries(&ends);

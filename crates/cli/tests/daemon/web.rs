@@ -3,7 +3,7 @@
 use crate::common::*;
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 
 const PAGE: &str = "127.0.0.1:9320";
 
@@ -44,7 +44,7 @@ fn finding_of<'a>(subject: &str, findings: &'a [Value]) -> Option<(&'a str, &'a 
 fn a_port_that_another_program_has_costs_the_page_alone_and_is_taken_once_it_is_free() {
     let Some(pair) = Pair::new() else { return };
     let lab = &pair.lab;
-    let other = lab.run("site", || TcpListener::bind(PAGE).expect("a port"));
+    let other = lab.listen("site", PAGE);
     let hub = lab.daemon("hub", "hub", &pair.hub_config("", EQUAL_SHARES));
     let site = lab.daemon("site", "site", &pair.site_config(&format!("web = \"{PAGE}\""), EQUAL_SHARES));
     site.wait_up(2);
@@ -88,7 +88,7 @@ fn a_port_that_another_program_has_costs_the_metrics_alone_and_is_taken_by_a_con
     const METRICS: &str = "127.0.0.1:931";
     let Some(pair) = Pair::new() else { return };
     let lab = &pair.lab;
-    let other = lab.run("site", || TcpListener::bind(METRICS).expect("a port"));
+    let other = lab.listen("site", METRICS);
     let hub = lab.daemon("hub", "hub", &pair.hub_config("", EQUAL_SHARES));
     let site = lab.daemon("site", "site", &pair.site_config(&format!("metrics = \"{METRICS}\""), EQUAL_SHARES));
     site.wait_up(2);

@@ -3,14 +3,13 @@
 use crate::common::*;
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, channel};
 
 const RECEIVER: &str = "127.0.0.1:9999";
 
 /// Takes alarms at the site from now on, with their requests.
 fn receiver(lab: &Lab) -> Receiver<(String, Value)> {
-    let listener = lab.run("site", || TcpListener::bind(RECEIVER).expect("a port"));
+    let listener = lab.listen("site", RECEIVER);
     let (taken, alarms) = channel();
     std::thread::spawn(move || {
         while let Ok((mut stream, _)) = listener.accept() {
