@@ -28,6 +28,7 @@ fn scenario(duration: Span, nodes: usize) -> Scenario {
         seed: 1,
         drift_ppm: 1000,
         processing: Span::ZERO,
+        partitions: 1,
         nodes: (0..nodes).map(|n| Node { name: format!("n{n}"), cost: HostCost::default() }).collect(),
         links: Vec::new(),
         bonds: Vec::new(),

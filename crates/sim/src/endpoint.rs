@@ -68,6 +68,12 @@ pub trait Endpoint: std::fmt::Debug + Send {
         let _ = now;
     }
 
+    /// One of the two ends is elsewhere: the sender's, or with `reverse` the receiver's. The endpoint does what that end does to its own
+    /// state, and neither sends for it nor minds its timers. Only what [`can be apart`](crate::world) is asked to.
+    fn silence(&mut self, reverse: bool) {
+        let _ = reverse;
+    }
+
     /// The sender's congestion window in bytes, where it has one.
     fn window(&self) -> Option<u64> {
         None

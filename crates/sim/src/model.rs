@@ -37,6 +37,9 @@ pub struct Scenario {
     /// Each packet that an end of a TCP flow (or of an exchange) sends leaves up to this much later, drawn uniformly, in
     /// order: what real hosts do, and what keeps equal connections from falling into step. Zero switches it off.
     pub processing: Span,
+    /// Into how many parts the world is divided, which run beside one another; the parts decide a little otherwise than the whole, so it belongs
+    /// to the scenario. Default 1.
+    pub partitions: u32,
     /// Nodes, numbered in this order.
     pub nodes: Vec<Node>,
     /// Links, one direction each, numbered in this order.
@@ -56,6 +59,9 @@ pub struct Scenario {
     /// What is measured beyond the summary.
     pub metrics: Metrics,
 }
+
+/// Most parts that a world may be divided into.
+pub const MOST_PARTITIONS: u32 = 64;
 
 /// The nodes between which each flow of a scenario goes; one list for all links.
 pub(crate) type Ends = Arc<[[u32; 2]]>;

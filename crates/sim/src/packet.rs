@@ -38,6 +38,17 @@ pub enum Body {
     Frame(u32),
 }
 
+/// A packet on its way from one part of a world to another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Crossing {
+    /// Over which link of the scenario.
+    pub link: u32,
+    /// When it comes to the link's far end.
+    pub due: Time,
+    /// It.
+    pub packet: Packet,
+}
+
 /// A packet that an end of a flow sends, before it has a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outgoing {

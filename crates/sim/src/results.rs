@@ -3,6 +3,17 @@
 use crate::steps::Steps;
 use fairspan_core::units::Span;
 
+/// How a world was divided.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Partitions {
+    /// How many parts the scenario asks for.
+    pub asked: u32,
+    /// How many there were.
+    pub parts: u32,
+    /// The least time from one part to another in seconds; that of the run, where no link joins them.
+    pub lookahead_s: f64,
+}
+
 /// The outcome of one run of one scenario with one seed.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Results {
@@ -14,6 +25,9 @@ pub struct Results {
     pub events: u64,
     /// Hash of the event log: every packet that entered, left or was dropped anywhere, with its time.
     pub log_hash: u64,
+    /// How its world was divided, where the scenario asks for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partitions: Option<Partitions>,
     /// Packet conservation over the whole run.
     pub conservation: Conservation,
     /// One for each flow, in the scenario's order.
@@ -176,6 +190,16 @@ pub struct TcpResult {
     pub window: u64,
     /// Smoothed round trip at the end, in seconds.
     pub smoothed_rtt: f64,
+}
+
+impl TcpResult {
+    /// With what the receiver's end counted elsewhere; window and round trip are the sender's.
+    pub(crate) fn with(mut self, far: &TcpResult) -> TcpResult {
+        self.retransmitted += far.retransmitted;
+        self.timeouts += far.timeouts;
+        self.recoveries += far.recoveries;
+        self
+    }
 }
 
 /// Transfers of a flow that has several.

@@ -110,6 +110,14 @@ impl Calendar {
         self.pop(until)
     }
 
+    /// When the first event is, in nanoseconds.
+    pub fn next_time(&mut self) -> Option<u64> {
+        if self.near.peek().is_none() && self.far > 0 {
+            self.refill();
+        }
+        self.near.peek().map(Event::nanos)
+    }
+
     fn file(&mut self, event: Event) {
         let nanos = event.nanos();
         debug_assert!(nanos >= self.base);

@@ -42,6 +42,11 @@ impl Log {
         self.0 = (product as u64 ^ (product >> 64) as u64).wrapping_add(self.0.rotate_left(23));
     }
 
+    /// Takes in the log of another part of the same world.
+    pub fn absorb(&mut self, other: Log) {
+        self.record(What::Entered, Time::ZERO, u32::MAX, u32::MAX, other.0);
+    }
+
     /// The hash.
     pub fn hash(self) -> u64 {
         self.0

@@ -9,7 +9,7 @@ pub(crate) mod measured;
 pub mod pool;
 pub mod streams;
 
-use crate::packet::{Outgoing, Packet};
+use crate::packet::{Crossing, Outgoing, Packet};
 use calendar::Calendar;
 use event::Event;
 use fairspan_core::units::Time;
@@ -34,6 +34,10 @@ pub(crate) struct Engine {
     measured: Measured,
     sent: u64,
     delivered: u64,
+    /// Packets on their way to other parts of the world.
+    pub(crate) crossings: Vec<Crossing>,
+    /// Packets under way in parts that were taken in.
+    absorbed: usize,
 }
 
 impl Engine {
@@ -51,6 +55,8 @@ impl Engine {
             measured,
             sent: 0,
             delivered: 0,
+            crossings: Vec::new(),
+            absorbed: 0,
         }
     }
 
@@ -75,6 +81,31 @@ impl Engine {
     /// Events handled so far.
     pub(crate) fn events(&self) -> u64 {
         self.events
+    }
+
+    /// Packets under way.
+    pub(crate) fn live(&self) -> usize {
+        self.pool.live() + self.absorbed
+    }
+
+    /// When the next event is.
+    pub(crate) fn next_time(&mut self) -> Option<Time> {
+        self.calendar.next_time().map(Time::from_nanos)
+    }
+
+    /// Takes over what another part of the same world has counted.
+    pub(crate) fn absorb(&mut self, other: &Engine) {
+        self.events += other.events;
+        self.sent += other.sent;
+        self.delivered += other.delivered;
+        self.absorbed += other.live();
+        self.log.absorb(other.log);
+    }
+
+    /// A packet leaves this part of the world: it comes to the far end of link `link` at `due`.
+    pub(crate) fn cross(&mut self, link: u32, due: Time, packet: Handle) {
+        self.crossings.push(Crossing { link, due, packet: self.pool.packet(packet) });
+        self.pool.free(packet);
     }
 
     /// Packets that were launched, and packets that reached who they were for.

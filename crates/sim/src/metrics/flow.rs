@@ -91,6 +91,11 @@ impl FlowMeter {
         }
     }
 
+    /// What was dropped in another part of the world.
+    pub fn absorb_drops(&mut self, other: &FlowMeter) {
+        self.dropped += other.dropped;
+    }
+
     /// A packet was dropped.
     #[inline]
     pub fn handle_dropped(&mut self) {

@@ -5,6 +5,7 @@
 
 use crate::results::Series;
 use fairspan_core::units::{Span, Time};
+use std::collections::BTreeMap;
 
 /// Most points of one series; a run that would have more records none beyond.
 pub const MAX_POINTS: u64 = 10_000_000;
@@ -82,6 +83,18 @@ impl Recorder {
     /// Distance of points.
     pub fn interval(&self) -> Span {
         self.interval
+    }
+
+    /// Adds what another part of the same world has recorded of the same series.
+    pub fn absorb(&mut self, other: Recorder) {
+        let places = self.tracks.iter().enumerate().map(|(place, track)| (track.series.name.clone(), place));
+        let places: BTreeMap<String, usize> = places.collect();
+        for track in other.tracks {
+            let Some(&place) = places.get(&track.series.name) else { continue };
+            let values = &mut self.tracks[place].series.values;
+            values.resize(track.series.values.len().max(values.len()), 0.0);
+            values.iter_mut().zip(&track.series.values).for_each(|(sum, value)| *sum += value);
+        }
     }
 
     /// What was recorded.

@@ -76,6 +76,10 @@ struct Attached {
     processors: [Option<u32>; 2],
     /// First steps of the other paths among which its connections are spread.
     others: Box<[[u32; 2]]>,
+    /// The ends that are in this part of the world: the sender's, the receiver's.
+    here: [bool; 2],
+    /// The other end, once the parts are one again.
+    far: Option<Box<dyn Endpoint>>,
     /// The endpoint was told that its time has begun, and that it is over.
     begun: bool,
     stopped: bool,
@@ -106,13 +110,14 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// The flow `number` of a scenario, its paths compiled, of which there is at least one; `processors` are those of its sender's and receiver's nodes, and
-    /// `outage` is when the first measured one of the scenario begins.
+    /// The flow `number` of a scenario, its paths compiled, of which there is at least one; `processors` are those of its sender's and receiver's nodes,
+    /// `here` says which of its two ends are in this part of the world, and `outage` is when the first measured one of the scenario begins.
     pub(crate) fn new(
         scenario: &Scenario,
         number: usize,
         entries: &[[u32; 2]],
         processors: [Option<u32>; 2],
+        here: [bool; 2],
         outage: Option<Time>,
     ) -> Result<Flow, WorldError> {
         let model = &scenario.flows[number];
@@ -152,10 +157,13 @@ impl Flow {
                 };
                 let endpoint =
                     application::tcp::endpoint(&model.traffic, &model.transport, wanted, rng).map_err(wrong)?;
-                let attach = |endpoint| Attached::new(endpoint, scenario, number, processors, &entries[1..]);
+                let attach = |endpoint| Attached::new(endpoint, scenario, number, (processors, here), &entries[1..]);
                 endpoint.map_or(Agent::Done, |endpoint| Agent::Endpoint(Box::new(attach(endpoint))))
             }
         };
+        // A source is where its packets begin; an endpoint is at both ends.
+        let present = if matches!(agent, Agent::Endpoint(_)) { here[0] || here[1] } else { here[0] };
+        let agent = if present { agent } else { Agent::Done };
         let meter = FlowMeter::new(&scenario.metrics, outage);
         let (next_size, numbers, sent_before) = (0, [0; 2], 0);
         Ok(Flow {
@@ -192,7 +200,23 @@ impl Flow {
     }
 
     fn window(&self) -> Option<u64> {
-        self.agent.endpoint().and_then(|endpoint| endpoint.window())
+        match &self.agent {
+            Agent::Endpoint(attached) if attached.here[0] => attached.endpoint.window(),
+            _ => None,
+        }
+    }
+
+    /// The parts of the world are one again: takes over what this flow has in another one, where the receiver's end is or only packets were lost.
+    pub(crate) fn absorb(&mut self, other: &mut Flow, receives: bool) {
+        if receives {
+            std::mem::swap(&mut self.meter, &mut other.meter);
+            self.numbers[1] = other.numbers[1];
+            let far = std::mem::replace(&mut other.agent, Agent::Done);
+            if let (Agent::Endpoint(attached), Agent::Endpoint(far)) = (&mut self.agent, far) {
+                attached.far = Some(far.endpoint);
+            }
+        }
+        self.meter.absorb_drops(&other.meter);
     }
 
     #[inline]
@@ -243,12 +267,20 @@ impl Attached {
         endpoint: Box<dyn Endpoint>,
         scenario: &Scenario,
         number: usize,
-        processors: [Option<u32>; 2],
+        (processors, here): ([Option<u32>; 2], [bool; 2]),
         others: &[[u32; 2]],
     ) -> Attached {
         let model = &scenario.flows[number];
+        let mut endpoint = endpoint;
+        for (reverse, here) in [(false, here[0]), (true, here[1])] {
+            if !here {
+                endpoint.silence(reverse);
+            }
+        }
         let outbox = (scenario.processing > Span::ZERO).then(|| {
-            let rng = streams::stream(scenario.seed, Purpose::Outbox, number as u64);
+            // Ends that are apart draw apart.
+            let number = if here[0] { number as u64 } else { !(number as u64) };
+            let rng = streams::stream(scenario.seed, Purpose::Outbox, number);
             Outbox::new(scenario.processing, rng)
         });
         Attached {
@@ -259,6 +291,8 @@ impl Attached {
             outbox,
             processors,
             others: others.into(),
+            here,
+            far: None,
             begun: false,
             stopped: false,
         }
@@ -417,7 +451,17 @@ impl Node for Flow {
 
     fn result(&mut self, here: Here<'_>, name: &str, results: &mut Results) {
         let sent = self.numbers[0] - self.sent_before;
-        let transfers = self.agent.endpoint().and_then(|endpoint| endpoint.transfers());
+        let far = match &mut self.agent {
+            Agent::Endpoint(attached) => attached.far.take(),
+            _ => None,
+        };
+        // Whether one is complete, its receiver knows, and whether one was given up, its sender.
+        let sender = self.agent.endpoint().and_then(|endpoint| endpoint.transfers());
+        let receiver = far.as_ref().and_then(|far| far.transfers());
+        let transfers = match (sender, receiver) {
+            (Some(sender), Some(receiver)) if sender.failed == 0 || receiver.completed > 0 => Some(receiver),
+            (sender, _) => sender,
+        };
         // Who has nothing left to send waits for nothing.
         if transfers.as_ref().is_none_or(|transfers| transfers.unfinished > 0) {
             self.meter.handle_end(self.stop.min(here.engine.end()));
@@ -425,7 +469,12 @@ impl Node for Flow {
         let mut result = self.meter.result(name, here.engine.measured().span(), sent);
         if let Some(endpoint) = self.agent.endpoint() {
             let now = here.now();
-            (result.tcp, result.transfers) = (endpoint.tcp(), transfers.map(Box::new));
+            let tcp = endpoint.tcp();
+            result.tcp = match far.and_then(|far| far.tcp()) {
+                Some(far) => tcp.map(|tcp| tcp.with(&far)),
+                None => tcp,
+            };
+            result.transfers = transfers.map(Box::new);
             (result.video, result.call) = (endpoint.video(now).map(Box::new), endpoint.call(now).map(Box::new));
             result.game = endpoint.game(now).map(Box::new);
         }

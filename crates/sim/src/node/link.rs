@@ -72,6 +72,8 @@ enum Arrival {
     Waits,
     /// The first packet to leave has changed: this event, its place still to be set, goes into the calendar.
     Arm(Event),
+    /// A packet is on its way to another part of the world: when it comes there, and its slot, as an event.
+    Crosses(Event),
     /// It is dropped.
     Dropped(Cause),
 }
@@ -97,6 +99,8 @@ pub(crate) struct Link {
     reorders: bool,
     /// Whether packets wait in a discipline here.
     holds: bool,
+    /// Whether the far end is in another part of the world.
+    crosses: bool,
     /// Packets and counted bytes that left the far end in the measured time, and nanoseconds of transmission in it.
     packets: u64,
     bytes: u64,
@@ -219,6 +223,7 @@ impl Link {
             capture,
             reorders: reordering,
             holds,
+            crosses: false,
             packets: 0,
             bytes: 0,
             busy: 0,
@@ -235,6 +240,26 @@ impl Link {
         if let Some(deadline) = deadline {
             self.server.set_delay(flow, deadline);
         }
+    }
+
+    /// The far end is in another part of the world.
+    pub(crate) fn cross(&mut self) {
+        self.crosses = true;
+    }
+
+    /// A packet that was sent in another part of the world is on its way to the far end, which is here.
+    pub(crate) fn handle_crossing(&mut self, here: &mut Here<'_>, due: Time, handle: Handle) {
+        let at = At::new(here.engine);
+        if let Arrival::Arm(event) = self.fly(due, handle, at.order) {
+            here.arm(ARRIVES, event);
+        }
+    }
+
+    /// What the far end has counted, which was in another part of the world.
+    pub(crate) fn absorb(&mut self, far: &Link) {
+        self.flying += far.flying;
+        self.packets += far.packets;
+        self.bytes += far.bytes;
     }
 
     /// Tells between which nodes flows go, where packets wait in a discipline.
@@ -290,6 +315,9 @@ impl Link {
     fn fly(&mut self, due: Time, handle: Handle, order: &mut u64) -> Arrival {
         *order += 1;
         let event = Event::new(due.min(Event::LAST), *order, handle.0);
+        if self.crosses {
+            return Arrival::Crosses(event);
+        }
         self.flying += 1;
         if self.flying == 1 {
             self.first = event;
@@ -501,6 +529,14 @@ impl Link {
         if more { Next::Poll(0) } else { Next::Nothing }
     }
 
+    /// A packet goes to the far end in another part of the world, with the mark that a discipline gave it.
+    #[cold]
+    fn leave_part(&mut self, here: &mut Here<'_>, event: Event) -> Next {
+        let next = if self.holds { self.after_queue(here) } else { Next::Nothing };
+        here.engine.cross(here.number, event.time(), Handle(event.place()));
+        next
+    }
+
     fn collect(&mut self, at: &At<'_>) {
         while let Some((dropped, reason)) = self.server.poll_dropped() {
             self.drop_later(at, dropped.packet, reason);
@@ -549,6 +585,7 @@ impl Node for Link {
         match self.offer(At::new(here.engine), handle, size, flow, told) {
             Arrival::Waits => {}
             Arrival::Arm(event) => here.arm(ARRIVES, event),
+            Arrival::Crosses(event) => return self.leave_part(&mut here, event),
             Arrival::Dropped(_) => return Next::Only(Output::Dropped(handle)),
         }
         if self.holds { self.after_queue(&mut here) } else { Next::Nothing }
@@ -557,8 +594,10 @@ impl Node for Link {
     #[inline(always)]
     fn handle_timeout(&mut self, mut here: Here<'_>, timer: u32, event: Event) -> Next {
         if timer == TRANSMITTED {
-            if let Arrival::Arm(event) = self.transmitted(At::new(here.engine)) {
-                here.arm(ARRIVES, event);
+            match self.transmitted(At::new(here.engine)) {
+                Arrival::Arm(event) => here.arm(ARRIVES, event),
+                Arrival::Crosses(event) => return self.leave_part(&mut here, event),
+                Arrival::Waits | Arrival::Dropped(_) => {}
             }
             return self.after_queue(&mut here);
         }

@@ -13,7 +13,7 @@ use super::split;
 use super::store::Store;
 use super::topology::{self, Topology};
 use super::value::{Kind, Table};
-use crate::model::{Metrics, Scenario, captured_way};
+use crate::model::{self, Metrics, Scenario, captured_way};
 use fairspan_core::units::Span;
 
 /// Keys of the file that are not about one run.
@@ -58,6 +58,7 @@ pub(super) fn scenario(
         Some(_) => form.some_span("processing", errors).unwrap_or_default(),
         None => PROCESSING,
     };
+    let partitions = form.integer("partitions", 1..=u64::from(model::MOST_PARTITIONS), errors).unwrap_or(1) as u32;
     let mut inner = form.table("defaults", errors);
     let mut take = |kind: &'static str, errors: &mut Errors<'_>| {
         let table = inner.as_mut().and_then(|inner| inner.raw_table(kind, errors));
@@ -113,6 +114,7 @@ pub(super) fn scenario(
         seed,
         drift_ppm,
         processing,
+        partitions,
         nodes,
         links,
         media: media.list,

@@ -19,8 +19,13 @@
 //! }
 //! ```
 
+mod division;
 mod nodes;
+mod part;
 mod route;
+
+pub use division::Division;
+pub use part::Part;
 
 pub use crate::error::WorldError;
 
@@ -32,8 +37,9 @@ use crate::engine::pool::Handle;
 use crate::metrics::{self, Recorder};
 use crate::model::Scenario;
 use crate::node::{Next, Node, Output};
-use crate::results::{Captured, Conservation, Dropped, Results};
+use crate::results::{Captured, Conservation, Dropped, Partitions, Results};
 use crate::wire;
+use division::Member;
 use fairspan_core::units::{Span, Time};
 use nodes::{Kind, Nodes, Step, of_kind};
 use route::Routes;
@@ -55,6 +61,8 @@ pub struct World {
     large: bool,
     captured: Vec<Captured>,
     recorder: Recorder,
+    /// What it was joined from.
+    division: Option<Arc<Division>>,
     /// What only the results need.
     scenario: Arc<Scenario>,
 }
@@ -73,22 +81,28 @@ impl World {
     /// # Errors
     /// What cannot be run, by name.
     pub fn shared(shared: Arc<Scenario>) -> Result<World, WorldError> {
+        World::build(shared, None)
+    }
+
+    /// All of a scenario's world, or a part of it.
+    fn build(shared: Arc<Scenario>, member: Option<&Member>) -> Result<World, WorldError> {
         let scenario = &*shared;
         if Time::ZERO + scenario.duration >= Event::LAST {
             return Err(WorldError::TooLong { seconds: scenario.duration.as_secs_f64() });
         }
-        let mut routes = Routes::new(scenario)?;
+        let mut routes = Routes::new(scenario, member)?;
         let flows = (0..scenario.flows.len()).map(|number| routes.flow(number)).collect::<Result<_, WorldError>>()?;
         let bonds = (0..scenario.bonds.len()).map(|number| routes.bond(number)).collect::<Result<_, WorldError>>()?;
         let reliable = (0..scenario.reliable.len()).map(|number| routes.reliable(number));
         let reliable = reliable.collect::<Result<_, WorldError>>()?;
         let mut world = World {
             engine: Engine::new(Measured::new(scenario.warm_up, scenario.duration)),
-            nodes: routes.layout.build(flows, bonds, reliable, routes.splits)?,
+            nodes: routes.layout.build(flows, bonds, reliable, routes.splits, member)?,
             steps: routes.steps,
             large: scenario.flows.len() + scenario.links.len() > LARGE,
             captured: Vec::new(),
             recorder: Recorder::new(scenario.metrics.series),
+            division: None,
             scenario: Arc::clone(&shared),
         };
         // Before everything else at that instant.
@@ -221,7 +235,7 @@ impl World {
         });
         let gone: u64 = conservation.dropped.iter().map(|dropped| dropped.packets).sum();
         let accounted = conservation.delivered + gone + conservation.in_flight;
-        if accounted != conservation.sent || self.engine.pool.live() as u64 != conservation.in_flight {
+        if accounted != conservation.sent || self.engine.live() as u64 != conservation.in_flight {
             return Err(WorldError::Conservation(conservation));
         }
         Ok(conservation)
@@ -238,6 +252,7 @@ impl World {
             measured_s: self.engine.measured().span().as_secs_f64(),
             events: self.engine.events(),
             log_hash: self.engine.log_hash(),
+            partitions: self.partitions(),
             conservation: self.check_conservation()?,
             series_interval_s: self.recorder.interval().as_secs_f64(),
             ..Results::default()
@@ -253,6 +268,16 @@ impl World {
         results.jain = (results.goodput > 0.0).then(|| metrics::jain(active.map(|flow| flow.goodput)));
         results.series = self.recorder.into_series();
         Ok(results)
+    }
+
+    /// How it was divided, where it should have been.
+    fn partitions(&self) -> Option<Partitions> {
+        let asked = self.scenario.partitions;
+        let (parts, lookahead) = match &self.division {
+            Some(division) => (division.count(), division.lookahead()),
+            None => (1, self.scenario.duration),
+        };
+        (asked > 1).then(|| Partitions { asked, parts, lookahead_s: lookahead.as_secs_f64() })
     }
 
     /// Names the series and puts in their first event.

@@ -17,6 +17,7 @@
 //! node and which of its timers, and the place of timer 0 says which node. Each node has as many places as its kind may
 //! need, rounded up to a power of two. The world's own events come behind.
 
+use super::division::Member;
 use crate::bond::joined::Joined;
 use crate::engine::Engine;
 use crate::engine::event::Event;
@@ -226,6 +227,8 @@ pub(super) struct Arena<N> {
     pub(super) nodes: Vec<N>,
     /// The place of the first one's timer 0.
     pub(super) first: u32,
+    /// Which of them are in this part of the world; empty: all.
+    pub(super) here: Box<[bool]>,
 }
 
 impl<N: Kind> Arena<N> {
@@ -244,14 +247,38 @@ impl<N: Kind> Arena<N> {
         (node, Here { engine, number, first, mark })
     }
 
+    /// Of which those are in this part of the world that stand at one of these nodes.
+    fn new<'a>(nodes: Vec<N>, first: u32, member: Option<&Member>, at: impl Iterator<Item = &'a [u32]>) -> Arena<N> {
+        let here = member.map(|member| at.map(|nodes| nodes.iter().any(|node| member.has(*node))).collect());
+        Arena { nodes, first, here: here.unwrap_or_default() }
+    }
+
+    /// Whether a node is in this part of the world.
+    fn has(&self, number: usize) -> bool {
+        self.here.get(number).is_none_or(|here| *here)
+    }
+
+    /// Takes over the nodes that are in another part of the world.
+    pub(super) fn absorb(&mut self, other: &mut Arena<N>) {
+        for number in 0..self.nodes.len() {
+            if other.has(number) {
+                std::mem::swap(&mut self.nodes[number], &mut other.nodes[number]);
+            }
+        }
+        self.here = Box::default();
+    }
+
     fn each(&self, scenario: &Scenario, visit: &mut dyn FnMut(&dyn Node, &str)) {
-        for (number, node) in self.nodes.iter().enumerate() {
+        for (number, node) in self.nodes.iter().enumerate().filter(|(number, _)| self.has(*number)) {
             visit(node, node.name(scenario, number));
         }
     }
 
     fn each_here(&mut self, engine: &mut Engine, scenario: &Scenario, visit: Visit<'_>) {
         for number in 0..self.nodes.len() {
+            if !self.has(number) {
+                continue;
+            }
             let (node, here) = self.here(engine, number as u32);
             let name = node.name(scenario, number);
             visit(node, here, name);
@@ -534,6 +561,7 @@ impl<'a> Layout<'a> {
         bonds: Vec<Joined>,
         reliable: Vec<Reliable>,
         splits: Vec<Split>,
+        member: Option<&Member>,
     ) -> Result<Nodes, WorldError> {
         let scenario = self.scenario;
         let rings = (0..scenario.rings.len()).map(|number| Circle::new(scenario, number));
@@ -555,6 +583,11 @@ impl<'a> Layout<'a> {
         let links = links.map(|(n, link)| Link::new(link, n, scenario, capture[n], periodic[n]));
         let mut links = links.collect::<Result<Vec<Link>, WorldError>>()?;
         share(scenario, &mut links);
+        if let Some(member) = member {
+            let away = |link: &model::Link| member.has(link.from) && !member.has(link.to);
+            let leave = links.iter_mut().zip(&scenario.links).filter(|(_, model)| away(model));
+            leave.for_each(|(link, _)| link.cross());
+        }
         let mut processors = Vec::with_capacity(self.ports.len());
         for (node, number) in self.processors.iter().enumerate() {
             let Some(number) = number else { continue };
@@ -564,15 +597,23 @@ impl<'a> Layout<'a> {
             let model = &scenario.nodes[node];
             processors.push(Processor::new(&model.cost, self.counts[node], ports, scenario.seed, node as u32));
         }
+        let hosts: Vec<u32> = processors.iter().map(Processor::node).collect();
+        let ends: Vec<[u32; 2]> = scenario.links.iter().map(|link| [link.from, link.to]).collect();
         let [first_flow, first_bond, first_reliable, first_ring, first_split, first_processor, own] = self.firsts;
         Ok(Nodes {
-            links: Arena { nodes: links, first: 0 },
-            flows: Arena { nodes: flows, first: first_flow },
-            bonds: Arena { nodes: bonds, first: first_bond },
-            reliable: Arena { nodes: reliable, first: first_reliable },
-            rings: Arena { nodes: rings, first: first_ring },
-            splits: Arena { nodes: splits, first: first_split },
-            processors: Arena { nodes: processors, first: first_processor },
+            links: Arena::new(links, 0, member, ends.iter().map(|ends| &ends[..])),
+            // Each part counts the losses of all.
+            flows: Arena { nodes: flows, first: first_flow, here: Box::default() },
+            bonds: Arena::new(bonds, first_bond, member, scenario.bonds.iter().map(|bond| &bond.ends[..])),
+            reliable: Arena::new(reliable, first_reliable, member, scenario.reliable.iter().map(|flow| &flow.ends[..])),
+            rings: Arena::new(rings, first_ring, member, scenario.rings.iter().map(|ring| &ring.nodes[..])),
+            splits: Arena::new(
+                splits,
+                first_split,
+                member,
+                scenario.splits.iter().map(|s| std::slice::from_ref(&s.node)),
+            ),
+            processors: Arena::new(processors, first_processor, member, hosts.iter().map(std::slice::from_ref)),
             media: Medium::all(scenario),
             own,
         })

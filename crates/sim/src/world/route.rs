@@ -1,6 +1,7 @@
 //! Paths, compiled: every flow and direction is a run of steps in one table, and a packet carries its place in it.
 //! There is no routing: a scenario gives each path, and nodes that cost nothing leave no step.
 
+use super::division::Member;
 use super::nodes::{Layout, Step, check_node};
 use crate::bond::joined::Joined;
 use crate::error::WorldError;
@@ -20,6 +21,8 @@ pub(super) struct Routes<'a> {
     pub(super) splits: Vec<Split>,
     /// When the first measured outage begins.
     outage: Option<Time>,
+    /// The part of the world that it is for, where it is divided.
+    member: Option<&'a Member>,
 }
 
 /// What a path is of.
@@ -33,11 +36,11 @@ enum Of {
 
 impl<'a> Routes<'a> {
     /// No paths yet.
-    pub(super) fn new(scenario: &'a Scenario) -> Result<Routes<'a>, WorldError> {
+    pub(super) fn new(scenario: &'a Scenario, member: Option<&'a Member>) -> Result<Routes<'a>, WorldError> {
         let layout = Layout::new(scenario)?;
         let splits = (0..scenario.splits.len()).map(|number| Split::new(scenario, number));
         let (splits, outage) = (splits.collect::<Result<_, WorldError>>()?, scenario.first_outage());
-        Ok(Routes { layout, steps: Vec::new(), splits, outage })
+        Ok(Routes { layout, steps: Vec::new(), splits, outage, member })
     }
 
     /// The flow `number` of the scenario with its paths.
@@ -67,7 +70,8 @@ impl<'a> Routes<'a> {
             entries.push([first, second]);
         }
         let processors = [model.from, model.to].map(|node| self.layout.processor(node));
-        Flow::new(scenario, number, &entries, processors, self.outage)
+        let here = [model.from, model.to].map(|node| self.member.is_none_or(|member| member.has(node)));
+        Flow::new(scenario, number, &entries, processors, here, self.outage)
     }
 
     /// The bond `number` of the scenario with the paths of its channels.

@@ -27,6 +27,7 @@ mod engine_metrics;
 mod gateway_figures;
 mod l4s;
 mod media;
+mod partitions;
 mod regress;
 mod reliable_world;
 mod ring_cold_start;

@@ -30,6 +30,7 @@ fn scenario(traffic: Config, transport: Transport, seconds: u64) -> Scenario {
         seed: 1,
         drift_ppm: 0,
         processing: Span::ZERO,
+        partitions: 1,
         nodes: vec![node("a"), node("b")],
         links: vec![link("there", 0, 1), link("back", 1, 0)],
         bonds: vec![],

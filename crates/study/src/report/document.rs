@@ -5,7 +5,7 @@
 use super::estimate::{Estimate, alike, estimates};
 use crate::simulation::{Batch, Expected, Finished};
 use fairspan_sim::results::{
-    BondResult, Conservation, FlowResult, LinkResult, MediumResult, RingResult, Series, SplitResult,
+    BondResult, Conservation, FlowResult, LinkResult, MediumResult, Partitions, RingResult, Series, SplitResult,
 };
 use fairspan_sim::scenario::File;
 use serde::Serialize;
@@ -67,6 +67,8 @@ struct Run<'a> {
     measured_s: f64,
     goodput: f64,
     jain: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partitions: Option<Partitions>,
     conservation: &'a Conservation,
     flows: &'a [FlowResult],
     links: &'a [LinkResult],
@@ -155,6 +157,7 @@ fn run(finished: &Finished) -> Run<'_> {
         measured_s: results.measured_s,
         goodput: results.goodput,
         jain: results.jain,
+        partitions: results.partitions,
         conservation: &results.conservation,
         flows: &results.flows,
         links: &results.links,

@@ -1,7 +1,7 @@
 //! A report as one HTML file: tables and plots, nothing fetched, no script, readable in light and dark.
 
 use super::document::{VERSION, hash};
-use super::estimate::{alike, estimates};
+use super::estimate::{alike, estimates, fewer_parts};
 use super::text::{self, Rows};
 use super::words::escape;
 use super::{chart, timeline, transfers};
@@ -206,6 +206,9 @@ fn summary(page: &mut Page, file: &File, batch: &Batch, expected: &[Expected]) {
         page.paragraph(&format!("Of {} values that the file expects, {hold} came out so.", expected.len()));
     }
     if let Some(warning) = alike(&batch.finished).warning() {
+        page.paragraph(&format!("Warning: {warning}."));
+    }
+    if let Some(warning) = fewer_parts(&batch.finished) {
         page.paragraph(&format!("Warning: {warning}."));
     }
 }

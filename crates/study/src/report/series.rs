@@ -64,6 +64,7 @@ pub(super) mod tests {
             seed: 7,
             measured_s: 1.5,
             events: 0,
+            partitions: None,
             log_hash: 0,
             conservation: Conservation::default(),
             flows: vec![],

@@ -1,7 +1,7 @@
 //! What `fairspan sim` says on a terminal.
 
 use super::document::hash;
-use super::estimate::{alike, estimates};
+use super::estimate::{alike, estimates, fewer_parts};
 use super::text::{self, MOST_ROWS, index, quantity};
 use super::transfers;
 use super::words::short;
@@ -33,6 +33,9 @@ pub fn summary(file: &File, batch: &Batch, expected: &[Expected]) -> String {
         out += &classes.text();
     }
     if let Some(warning) = alike(&batch.finished).warning() {
+        let _ = writeln!(out, "warning: {warning}");
+    }
+    if let Some(warning) = fewer_parts(&batch.finished) {
         let _ = writeln!(out, "warning: {warning}");
     }
     if !expected.is_empty() {

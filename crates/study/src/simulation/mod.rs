@@ -4,6 +4,7 @@ mod capture;
 mod expected;
 mod file;
 mod meter;
+mod parts;
 mod runner;
 
 pub use capture::Captures;

@@ -4,10 +4,13 @@
 
 use super::capture::Captures;
 use super::meter::Meter;
+use super::parts;
 use crate::Error;
-use fairspan_sim::results::Results;
+use fairspan_core::units::Time;
+use fairspan_sim::model::Scenario;
+use fairspan_sim::results::{Captured, Results};
 use fairspan_sim::scenario::{File, Run};
-use fairspan_sim::world::World;
+use fairspan_sim::world::{Division, World};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -78,19 +81,15 @@ pub fn run(file: &File, options: &Options<'_>, watch: &mut dyn Watch) -> Result<
     let planned = end.saturating_sub(first);
     let wanted = first..first + planned;
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    let jobs = if planned < 2 {
-        1
-    } else if options.jobs == 0 {
-        cores()
-    } else {
-        options.jobs
-    }
-    .min(planned);
+    let threads = if options.jobs == 0 { cores() } else { options.jobs };
+    let jobs = threads.min(planned.max(1));
+    // What runs leave over, a run's own parts may have.
+    let each = threads / jobs;
     let meter = Meter::new(planned);
     let (mut finished, interrupted) = if jobs <= 1 {
-        in_turn(file, wanted, options, watch, &meter)?
+        in_turn(file, wanted, options, each, watch, &meter)?
     } else {
-        spread(file, wanted, jobs, options, watch, &meter)?
+        spread(file, wanted, (jobs, each), options, watch, &meter)?
     };
     finished.sort_by_key(|run| run.number);
     Ok(Batch { finished, planned, interrupted })
@@ -98,13 +97,20 @@ pub fn run(file: &File, options: &Options<'_>, watch: &mut dyn Watch) -> Result<
 
 type Outcome = Result<(Vec<Finished>, bool), Error>;
 
-/// One run after the other on this thread.
-fn in_turn(file: &File, wanted: Range<usize>, options: &Options<'_>, watch: &mut dyn Watch, meter: &Meter) -> Outcome {
+/// One run after the other on this thread, each with `each` of them where its world is divided.
+fn in_turn(
+    file: &File,
+    wanted: Range<usize>,
+    options: &Options<'_>,
+    each: usize,
+    watch: &mut dyn Watch,
+    meter: &Meter,
+) -> Outcome {
     let planned = wanted.len();
     let mut finished = Vec::new();
     for run in wanted.map_while(|number| file.run(number)) {
         let run = run.map_err(super::file::bad_input)?;
-        match one(run, options, meter, &mut || watch.look(meter))? {
+        match one(run, options, each, meter, &mut || watch.look(meter))? {
             Some(done) => {
                 finished.push(done);
                 // Short runs never ask themselves.
@@ -118,11 +124,11 @@ fn in_turn(file: &File, wanted: Range<usize>, options: &Options<'_>, watch: &mut
     Ok((finished, false))
 }
 
-/// Runs on `jobs` threads, each taking the next one that nobody has.
+/// Runs on `jobs` threads, each with `each` of them for the parts of a divided world, each taking the next one that nobody has.
 fn spread(
     file: &File,
     wanted: Range<usize>,
-    jobs: usize,
+    (jobs, each): (usize, usize),
     options: &Options<'_>,
     watch: &mut dyn Watch,
     meter: &Meter,
@@ -142,7 +148,7 @@ fn spread(
                     let Some(run) = file.run(number).filter(|_| number < end) else { break };
                     let done = run
                         .map_err(super::file::bad_input)
-                        .and_then(|run| guarded(run, options, meter, &mut || stop.load(Ordering::Relaxed)));
+                        .and_then(|run| guarded(run, options, each, meter, &mut || stop.load(Ordering::Relaxed)));
                     if report.send(done).is_err() {
                         break;
                     }
@@ -178,22 +184,39 @@ fn spread(
 fn guarded(
     run: Run,
     options: &Options<'_>,
+    threads: usize,
     meter: &Meter,
     stop: &mut dyn FnMut() -> bool,
 ) -> Result<Option<Finished>, Error> {
     let (number, seed) = (run.number, run.seed);
     // What the run had at hand is not looked at again.
-    catch_unwind(AssertUnwindSafe(|| one(run, options, meter, stop))).unwrap_or_else(|panic| {
+    catch_unwind(AssertUnwindSafe(|| one(run, options, threads, meter, stop))).unwrap_or_else(|panic| {
         let told = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let told = told.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
         Err(Error::Panic { number, seed, told })
     })
 }
 
-/// One run from beginning to end, or `None` where `stop` said so half-way.
+/// Runs a world that is not divided to its end, or `None` where `look` said so half-way.
+fn whole(scenario: Arc<Scenario>, look: parts::Look<'_>) -> Result<Option<World>, Error> {
+    let mut world = World::shared(scenario).map_err(|error| Error::Input(error.to_string()))?;
+    loop {
+        let over = world.advance_some(world.end(), SLICE);
+        let go_on = look(world.take_captured(), world.now())?;
+        if over {
+            return Ok(Some(world));
+        }
+        if !go_on {
+            return Ok(None);
+        }
+    }
+}
+
+/// One run from beginning to end, on so many threads where its world is divided, or `None` where `stop` said so half-way.
 fn one(
     mut run: Run,
     options: &Options<'_>,
+    threads: usize,
     meter: &Meter,
     stop: &mut dyn FnMut() -> bool,
 ) -> Result<Option<Finished>, Error> {
@@ -204,22 +227,22 @@ fn one(
         Some(captures) => Some(captures.begin(&mut run)?),
         None => None,
     };
-    let mut world = World::shared(Arc::new(run.scenario)).map_err(|error| Error::Input(error.to_string()))?;
-    let end = world.end();
-    let mut before = meter.begin(end);
-    loop {
-        let over = world.advance_some(end, SLICE);
+    let scenario = Arc::new(run.scenario);
+    let mut before = meter.begin(Time::ZERO + scenario.duration);
+    let mut look = |captured: Vec<Captured>, now: Time| {
         if let Some(capture) = &mut capture {
-            capture.write(&world.take_captured())?;
+            capture.write(&captured)?;
         }
-        meter.advance(&mut before, world.now());
-        if over {
-            break;
-        }
-        if stop() {
-            return Ok(None);
-        }
-    }
+        meter.advance(&mut before, now);
+        Ok(!stop())
+    };
+    let division = Arc::new(Division::new(&scenario));
+    let world = if division.count() > 1 {
+        parts::run(&scenario, &division, threads, &mut look)?
+    } else {
+        whole(scenario, &mut look)?
+    };
+    let Some(world) = world else { return Ok(None) };
     let results = world.finish().map_err(|source| Error::Run { number: run.number, seed: run.seed, source })?;
     if let Some(capture) = capture {
         capture.finish()?;

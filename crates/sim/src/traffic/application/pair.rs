@@ -129,16 +129,18 @@ impl Pair {
 
     /// Whether nothing more will come of it: an end gave its peer up, or both are closed. An end in TIME-WAIT counts as
     /// closed once the other one is: nobody is there whose FIN it could have to acknowledge again. So does one that still
-    /// listens.
-    pub fn is_over(&self) -> bool {
+    /// listens. Of an end that is not among those `here` nothing is known.
+    pub fn is_over(&self, here: &[End]) -> bool {
         let rests = |end: &Connection| matches!(end.state(), State::Closed | State::TimeWait | State::Listen);
         let given_up = |end: &Connection| end.failure() == Some(Failure::TimedOut);
-        self.ends.iter().any(given_up) || (self.ends.iter().all(rests) && self.ends.iter().any(Connection::is_closed))
+        let know = here.len() == End::BOTH.len();
+        self.ends.iter().any(given_up)
+            || (know && self.ends.iter().all(rests) && self.ends.iter().any(Connection::is_closed))
     }
 
-    /// When a timer of either end runs out.
+    /// When a timer of one of these ends runs out.
     #[inline]
-    pub fn poll_timeout(&self) -> Time {
-        self.ends.iter().filter_map(Connection::poll_timeout).min().unwrap_or(Time::MAX)
+    pub fn poll_timeout(&self, ends: &[End]) -> Time {
+        ends.iter().filter_map(|end| self.end(*end).poll_timeout()).min().unwrap_or(Time::MAX)
     }
 }

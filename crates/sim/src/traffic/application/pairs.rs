@@ -70,6 +70,8 @@ pub struct Pairs {
     /// Numbers of connections to be polled, in the order in which something happened to them.
     touched: VecDeque<u32>,
     timers: Timers,
+    /// The ends that are here.
+    ends: &'static [End],
     /// What connections that are over counted.
     gone: Counters,
     /// What was counted in the warm-up.
@@ -155,10 +157,21 @@ impl Pairs {
             slots: VecDeque::new(),
             touched: VecDeque::new(),
             timers: Timers::default(),
+            ends: &End::BOTH,
             gone: Counters::default(),
             before: Counters::default(),
             last: (0, 0.0),
         }
+    }
+
+    /// One end is elsewhere.
+    pub(super) fn silence(&mut self, end: End) {
+        self.ends = if end == End::Sender { &[End::Receiver] } else { &[End::Sender] };
+    }
+
+    /// The ends that are here.
+    pub(super) fn ends(&self) -> &'static [End] {
+        self.ends
     }
 
     /// Opens the next connection, from `opener`; the other end waits for it.
@@ -204,6 +217,7 @@ impl Pairs {
 
     /// The next segment of the first of the touched connections that has one.
     pub(super) fn poll_transmit(&mut self, now: Time, application: &mut dyn Application) -> Option<Outgoing> {
+        let ends = self.ends();
         while let Some(&number) = self.touched.front() {
             let Some(slot) = self.slots.get_mut(number.wrapping_sub(self.first) as usize) else {
                 self.touched.pop_front();
@@ -214,7 +228,7 @@ impl Pairs {
                 continue;
             };
             loop {
-                for end in End::BOTH {
+                for &end in ends {
                     let connection = pair.end_mut(end);
                     if let Some(segment) = connection.poll_transmit(now) {
                         return Some(Outgoing {
@@ -232,9 +246,9 @@ impl Pairs {
                 }
             }
             slot.touched = false;
-            slot.due = pair.poll_timeout();
+            slot.due = pair.poll_timeout(ends);
             self.touched.pop_front();
-            if pair.is_over() {
+            if pair.is_over(ends) {
                 self.gone.add(pair);
                 let sender = pair.end(End::Sender);
                 self.last = (sender.window(), sender.smoothed_rtt().as_secs_f64());

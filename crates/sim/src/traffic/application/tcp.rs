@@ -136,8 +136,9 @@ impl Endpoint for TcpEndpoint {
     fn handle_timeout(&mut self, now: Time) {
         let mut expired = self.pairs.expired(now);
         for number in expired.drain(..) {
+            let ends = self.pairs.ends();
             if let Some(pair) = self.pairs.get(number) {
-                End::BOTH.into_iter().for_each(|end| pair.end_mut(end).handle_timeout(now));
+                ends.iter().for_each(|end| pair.end_mut(*end).handle_timeout(now));
             }
         }
         self.pairs.give_back(expired);
@@ -185,6 +186,10 @@ impl Endpoint for TcpEndpoint {
 
     fn window(&self) -> Option<u64> {
         Some(self.sender().map_or(self.pairs.last.0, Connection::window))
+    }
+
+    fn silence(&mut self, reverse: bool) {
+        self.pairs.silence(if reverse { End::Receiver } else { End::Sender });
     }
 
     fn begin(&mut self, now: Time) {

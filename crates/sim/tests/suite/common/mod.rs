@@ -45,6 +45,7 @@ impl Line {
                 seed: 1,
                 drift_ppm: 0,
                 processing: Span::ZERO,
+                partitions: 1,
                 nodes: (0..=links.len()).map(node).collect(),
                 links,
                 bonds: Vec::new(),

@@ -1,0 +1,341 @@
+//! How a large scenario is divided among several worlds that run beside one another, each with some of the nodes.
+//!
+//! What passes from one part to another passes over a link between them, and takes at least that link's delay. So each
+//! part may do all events of a time as long as the shortest such delay without hearing of the others (conservative
+//! synchronisation: Chandy and Misra 1979; its windows: Nicol 1993). The longer that time, the less often parts wait for one another.
+//!
+//! 1. What has no time on its way stays together: the ends of links without delay or with jitter, which may cut a delay to nothing; all
+//!    that bonds, reliable flows, rings and media join; the ends of flows whose application knows both at once.
+//! 2. Of the delays that are left, the longest is found with which parts can still be balanced: the ends of all links that are shorter
+//!    stay together as well.
+//! 3. Parts grow one after the other, each by the group that has most to do with it and least with others, until it has its share of the
+//!    packets; then single groups change sides where that saves crossings.
+//!
+//! Nothing here is random, and nothing depends on the machine: the division belongs to the scenario.
+
+use crate::model::{Hop, MOST_PARTITIONS, Scenario, Transport};
+use crate::traffic::Config;
+use fairspan_core::units::Span;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What a flow weighs at each place that it passes; its paths share it.
+const FLOW: u64 = 64;
+/// A part may have so many hundredths of its share.
+const SLACK: u64 = 110;
+/// What a group pulls that has to do with nobody else.
+const PULL: u64 = 1 << 20;
+/// How often single groups may change sides.
+const ROUNDS: usize = 8;
+
+/// Which part each node belongs to.
+#[derive(Debug)]
+pub struct Division {
+    parts: Vec<u32>,
+    count: u32,
+    lookahead: Span,
+}
+
+impl Division {
+    /// Divides a scenario into as many parts as it asks for, or as many as there can be.
+    pub fn new(scenario: &Scenario) -> Division {
+        let nodes = scenario.nodes.len();
+        let asked = scenario.partitions.clamp(1, MOST_PARTITIONS) as usize;
+        let known = scenario.links.iter().all(|link| (link.from.max(link.to) as usize) < nodes);
+        if asked < 2 || !known {
+            return Division::whole(nodes);
+        }
+        let mut fixed = Groups::new(nodes);
+        join_fixed(scenario, &mut fixed);
+        let load = Load::of(scenario);
+        let delays: Vec<Span> = scenario.links.iter().map(least_delay).collect::<BTreeSet<_>>().into_iter().collect();
+        // The longest that can be balanced, by halves: the longer the delays that stay inside, the larger the groups.
+        let (mut least, mut beyond) = (0, delays.len());
+        while beyond - least > 1 {
+            let middle = usize::midpoint(least, beyond);
+            if load.can_be_shared(&mut fixed.with_links_below(scenario, delays[middle]), asked) {
+                least = middle;
+            } else {
+                beyond = middle;
+            }
+        }
+        let Some(&shortest) = delays.get(least) else { return Division::whole(nodes) };
+        let mut groups = fixed.with_links_below(scenario, shortest);
+        let parts = Growth::new(&load, &mut groups).divide(asked);
+        Division::of(scenario, (0..nodes).map(|node| parts[&groups.find(node)]).collect())
+    }
+
+    fn whole(nodes: usize) -> Division {
+        Division { parts: vec![0; nodes], count: 1, lookahead: Span::ZERO }
+    }
+
+    /// Parts that have nodes are numbered anew, in the order of their first nodes.
+    fn of(scenario: &Scenario, mut parts: Vec<u32>) -> Division {
+        let mut numbers = BTreeMap::new();
+        for part in &mut parts {
+            let next = numbers.len() as u32;
+            *part = *numbers.entry(*part).or_insert(next);
+        }
+        let cut = |link: &&crate::model::Link| parts[link.from as usize] != parts[link.to as usize];
+        let lookahead = scenario.links.iter().filter(cut).map(least_delay).min().unwrap_or(scenario.duration);
+        Division { count: numbers.len() as u32, parts, lookahead }
+    }
+
+    /// How many parts there are; one where the scenario cannot be divided.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The least time from one part to another.
+    pub fn lookahead(&self) -> Span {
+        self.lookahead
+    }
+
+    /// The part of a node.
+    #[inline]
+    pub fn part(&self, node: u32) -> u32 {
+        self.parts.get(node as usize).copied().unwrap_or(0)
+    }
+}
+
+/// Which part of a divided scenario a world is.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) division: Arc<Division>,
+    pub(crate) number: u32,
+}
+
+impl Member {
+    /// Whether a node is in it.
+    #[inline]
+    pub(crate) fn has(&self, node: u32) -> bool {
+        self.division.part(node) == self.number
+    }
+}
+
+/// The least time that a packet takes over a link, where it is sure to take any.
+fn least_delay(link: &crate::model::Link) -> Span {
+    if link.profile.jitter > Span::ZERO { Span::ZERO } else { link.profile.delay }
+}
+
+/// Whether the two ends of a flow can be apart: each of them goes by its own packets alone.
+pub(crate) fn can_be_apart(flow: &crate::model::Flow) -> bool {
+    match (&flow.transport, &flow.traffic) {
+        (Transport::Tcp(_), Config::Ftp { .. }) => true,
+        (Transport::Tcp(_), _) => false,
+        (Transport::Datagram { .. }, traffic) => matches!(
+            traffic,
+            Config::Constant { .. }
+                | Config::Poisson { .. }
+                | Config::ParetoOnOff { .. }
+                | Config::Replay { .. }
+                | Config::Own(_)
+        ),
+    }
+}
+
+/// Joins what has to be in one part whatever the delays.
+fn join_fixed(scenario: &Scenario, groups: &mut Groups) {
+    let ends = |link: &u32| scenario.links.get(*link as usize).map(|link| [link.from, link.to]);
+    for bond in &scenario.bonds {
+        let links = bond.channels.iter().flatten().flatten().filter_map(ends).flatten();
+        groups.join(bond.ends.into_iter().chain(links));
+    }
+    for flow in &scenario.reliable {
+        let links = flow.paths.iter().flatten().flatten().filter_map(ends).flatten();
+        groups.join(flow.ends.into_iter().chain(links));
+    }
+    for ring in &scenario.rings {
+        groups.join(ring.nodes.iter().copied());
+    }
+    for medium in 0..scenario.media.len() as u32 {
+        groups.join(scenario.links.iter().filter(|link| link.medium == Some(medium)).map(|link| link.from));
+    }
+    for flow in scenario.flows.iter().filter(|flow| !can_be_apart(flow)) {
+        groups.join([flow.from, flow.to]);
+    }
+    for link in scenario.links.iter().filter(|link| least_delay(link) == Span::ZERO) {
+        groups.join([link.from, link.to]);
+    }
+}
+
+/// Nodes that stay together: a forest, each tree's root being its least number.
+#[derive(Clone)]
+struct Groups(Vec<usize>);
+
+impl Groups {
+    fn new(nodes: usize) -> Groups {
+        Groups((0..nodes).collect())
+    }
+
+    fn find(&mut self, node: usize) -> usize {
+        let mut at = node;
+        while self.0[at] != at {
+            self.0[at] = self.0[self.0[at]];
+            at = self.0[at];
+        }
+        at
+    }
+
+    fn join(&mut self, nodes: impl IntoIterator<Item = u32>) {
+        let mut nodes =
+            nodes.into_iter().filter(|node| (*node as usize) < self.0.len()).collect::<Vec<_>>().into_iter();
+        let Some(first) = nodes.next() else { return };
+        for other in nodes {
+            let [a, b] = [first, other].map(|node| self.find(node as usize));
+            self.0[a.max(b)] = a.min(b);
+        }
+    }
+
+    /// The same with the ends of all links joined that are shorter than this.
+    fn with_links_below(&self, scenario: &Scenario, delay: Span) -> Groups {
+        let mut groups = self.clone();
+        for link in scenario.links.iter().filter(|link| least_delay(link) < delay) {
+            groups.join([link.from, link.to]);
+        }
+        groups
+    }
+}
+
+/// How many packets nodes handle, and links carry, in proportion.
+struct Load {
+    nodes: Vec<u64>,
+    /// From a node to another.
+    links: BTreeMap<(u32, u32), u64>,
+}
+
+impl Load {
+    fn of(scenario: &Scenario) -> Load {
+        let mut load = Load { nodes: vec![0; scenario.nodes.len()], links: BTreeMap::new() };
+        for flow in &scenario.flows {
+            let others = flow.others.iter().flat_map(|[there, back]| [there, back]);
+            let paths = 1 + flow.others.len() as u64;
+            for hop in [&flow.path, &flow.back].into_iter().chain(others).flatten() {
+                let Hop::Link(link) = hop else { continue };
+                let Some(link) = scenario.links.get(*link as usize) else { continue };
+                load.nodes[link.from as usize] += FLOW / paths;
+                *load.links.entry((link.from, link.to)).or_default() += FLOW / paths;
+            }
+            for end in [flow.from, flow.to] {
+                if let Some(node) = load.nodes.get_mut(end as usize) {
+                    *node += FLOW;
+                }
+            }
+        }
+        load
+    }
+
+    fn total(&self) -> u64 {
+        self.nodes.iter().sum()
+    }
+
+    /// Whether no group has much more than a part's share.
+    fn can_be_shared(&self, groups: &mut Groups, parts: usize) -> bool {
+        let mut loads = vec![0; self.nodes.len()];
+        for (node, load) in self.nodes.iter().enumerate() {
+            loads[groups.find(node)] += load;
+        }
+        loads.iter().all(|load| load * parts as u64 * 100 <= self.total() * SLACK)
+    }
+}
+
+/// The groups, while parts grow.
+struct Growth {
+    loads: BTreeMap<usize, u64>,
+    /// What goes between a group and each of its neighbours.
+    near: BTreeMap<usize, BTreeMap<usize, u64>>,
+    part: BTreeMap<usize, u32>,
+}
+
+impl Growth {
+    fn new(load: &Load, groups: &mut Groups) -> Growth {
+        let mut growth = Growth { loads: BTreeMap::new(), near: BTreeMap::new(), part: BTreeMap::new() };
+        for (node, load) in load.nodes.iter().enumerate() {
+            let group = groups.find(node);
+            *growth.loads.entry(group).or_default() += load;
+            growth.near.entry(group).or_default();
+        }
+        for (&(from, to), &load) in &load.links {
+            let [from, to] = [from, to].map(|node| groups.find(node as usize));
+            if from != to {
+                for (a, b) in [(from, to), (to, from)] {
+                    *growth.near.entry(a).or_default().entry(b).or_default() += load;
+                }
+            }
+        }
+        growth
+    }
+
+    fn divide(mut self, parts: usize) -> BTreeMap<usize, u32> {
+        let total: u64 = self.loads.values().sum();
+        let mut left = total;
+        for part in 0..parts as u32 {
+            let share = left / (parts as u64 - u64::from(part));
+            left -= self.grow(part, share);
+        }
+        for _ in 0..ROUNDS {
+            if !self.settle(total * SLACK / 100 / parts as u64, parts) {
+                break;
+            }
+        }
+        self.part
+    }
+
+    /// A part takes groups until it has its share, and the last one all that are left: what it has then.
+    fn grow(&mut self, part: u32, share: u64) -> u64 {
+        let mut has = 0;
+        // How much of what a free group has to do with others goes between it and the part, the most first, then the least number.
+        let mut pull: BTreeMap<usize, u64> = BTreeMap::new();
+        let mut order: BTreeSet<(Reverse<u64>, usize)> = BTreeSet::new();
+        let mut all: BTreeMap<usize, u64> = BTreeMap::new();
+        let mut free =
+            self.loads.keys().copied().filter(|group| !self.part.contains_key(group)).collect::<BTreeSet<_>>();
+        while let Some(group) = order.first().map(|(_, group)| *group).or_else(|| free.first().copied()) {
+            let load = self.loads[&group];
+            // Half of a group too much is better than half of it too little.
+            if has + load / 2 > share && has > 0 {
+                break;
+            }
+            if let Some(pulled) = pull.remove(&group) {
+                order.remove(&(Reverse(pulled), group));
+            }
+            free.remove(&group);
+            self.part.insert(group, part);
+            has += load;
+            for (&other, &weight) in &self.near[&group] {
+                if free.contains(&other) {
+                    let all = *all.entry(other).or_insert_with(|| self.near[&other].values().sum());
+                    let now = pull.entry(other).or_default();
+                    order.remove(&(Reverse(*now), other));
+                    *now += weight * PULL / all.max(1);
+                    order.insert((Reverse(*now), other));
+                }
+            }
+        }
+        has
+    }
+
+    /// Each group goes to the part that most of its packets go to or come from, if there is room: whether any did.
+    fn settle(&mut self, most: u64, parts: usize) -> bool {
+        let mut has = vec![0; parts];
+        for (group, load) in &self.loads {
+            // The rest of the divisions may have left a last one over.
+            let part = *self.part.entry(*group).or_insert(parts as u32 - 1);
+            has[part as usize] += load;
+        }
+        let mut moved = false;
+        for (group, near) in &self.near {
+            let mut pull = vec![0; parts];
+            near.iter().for_each(|(other, weight)| pull[self.part[other] as usize] += weight);
+            let (load, now) = (self.loads[group], self.part[group] as usize);
+            let best =
+                (0..parts).filter(|part| has[*part] + load <= most).max_by_key(|part| (pull[*part], usize::MAX - part));
+            if let Some(best) = best.filter(|best| pull[*best] > pull[now]) {
+                self.part.insert(*group, best as u32);
+                (has[now], has[best], moved) = (has[now] - load, has[best] + load, true);
+            }
+        }
+        moved
+    }
+}

@@ -1,0 +1,314 @@
+//! Worlds that are divided: parts that run beside one another do what the whole does.
+
+use crate::common::{file, show};
+use fairspan_core::units::Span;
+use fairspan_sim::model::{Hop, Scenario};
+use fairspan_sim::results::{Captured, Results};
+use fairspan_sim::world::{Division, Part, World};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+fn scenario(text: &str) -> Scenario {
+    let run = file(text).run(0).expect("there is a run");
+    run.unwrap_or_else(|errors| panic!("{}", show(&errors))).scenario
+}
+
+/// All parts in turn on this thread, the last one first in every second window: what was captured, and the world of all.
+fn divided(scenario: &Scenario) -> (Vec<Captured>, World) {
+    let shared = Arc::new(scenario.clone());
+    let division = Arc::new(Division::new(scenario));
+    let make = |number| Part::new(shared.clone(), &division, number).expect("a valid scenario");
+    let mut parts: Vec<Part> = (0..division.count()).map(make).collect();
+    assert!(parts.len() > 1, "it can be divided");
+    let mut captured = Vec::new();
+    for window in 0_u64.. {
+        let mut crossings = vec![Vec::new(); parts.len()];
+        for part in &mut parts {
+            part.take_crossings(&mut |to, crossing| crossings[to as usize].push(crossing));
+        }
+        let crossing = crossings.iter().flatten().map(|crossing| crossing.due.min(parts[0].end())).min();
+        let first = parts.iter_mut().filter_map(Part::next_event).chain(crossing).min();
+        let Some(first) = first else { break };
+        let mut order: Vec<usize> = (0..parts.len()).collect();
+        if window % 2 == 1 {
+            order.reverse();
+        }
+        for number in order {
+            std::mem::take(&mut crossings[number]).into_iter().for_each(|crossing| parts[number].receive(crossing));
+            let until = parts[number].window(first);
+            parts[number].advance(until);
+            assert!(parts[number].next_event().is_none_or(|next| next > until));
+        }
+        let mut now: Vec<Captured> = parts.iter_mut().flat_map(Part::take_captured).collect();
+        now.sort_by_key(|captured| captured.at);
+        captured.extend(now);
+    }
+    parts.iter_mut().for_each(|part| part.advance(part.end()));
+    (captured, Part::join(parts).expect("there are parts"))
+}
+
+/// What both have in common: events and their log count what a part does for itself.
+fn comparable(results: Results) -> Results {
+    Results { events: 0, log_hash: 0, partitions: None, ..results }
+}
+
+/// The whole and its parts have the same results, in everything that is measured.
+#[track_caller]
+fn assert_same(text: &str) -> Results {
+    let scenario = scenario(text);
+    let mut whole = World::new(&scenario).expect("a valid scenario");
+    whole.advance(whole.end());
+    let recorded = whole.take_captured();
+    let whole = comparable(whole.finish().expect("packets are conserved"));
+    let (captured, world) = divided(&scenario);
+    let parts = comparable(world.finish().expect("packets are conserved"));
+    for (part, whole) in captured.iter().zip(&recorded) {
+        assert_eq!(part, whole);
+    }
+    assert_eq!(captured.len(), recorded.len());
+    for (part, whole) in parts.flows.iter().zip(&whole.flows) {
+        assert_eq!(part, whole);
+    }
+    for (part, whole) in parts.links.iter().zip(&whole.links) {
+        assert_eq!(part, whole);
+    }
+    for (part, whole) in parts.series.iter().zip(&whole.series) {
+        assert_eq!(part, whole);
+    }
+    assert_eq!(parts, whole);
+    assert!(parts.flows.iter().all(|flow| flow.received > 0), "{parts:?}");
+    parts
+}
+
+/// Two sites of three hosts, joined by two routers: whatever happens at one instant happens at one place.
+const SITES: &str = r#"
+duration = "2s"
+warm_up = "300ms"
+drift = "off"
+processing = "off"
+partitions = 2
+
+[[node]]
+name = ["a1", "a2", "a3"]
+
+[[node]]
+name = ["ra", "rb"]
+kind = "router"
+
+[[node]]
+name = ["b1", "b2", "b3"]
+
+[defaults.link]
+queue = "30kB"
+
+[[link]]
+name = "a1"
+from = "a1"
+to = "ra"
+rate = "19.3Mbit"
+delay = "1.0007ms"
+
+[[link]]
+name = "a2"
+from = "a2"
+to = "ra"
+rate = "17.1Mbit"
+delay = "1.0013ms"
+
+[[link]]
+name = "a3"
+from = "a3"
+to = "ra"
+rate = "23.9Mbit"
+delay = "1.0031ms"
+
+[[link]]
+name = "wide"
+from = "ra"
+to = "rb"
+rate = "31.7Mbit"
+delay = "7.0019ms"
+WIDE
+
+[[link]]
+name = "b1"
+from = "rb"
+to = "b1"
+rate = "29.3Mbit"
+delay = "2.0003ms"
+
+[[link]]
+name = "b2"
+from = "rb"
+to = "b2"
+rate = "27.7Mbit"
+delay = "2.0027ms"
+
+[[link]]
+name = "b3"
+from = "rb"
+to = "b3"
+rate = "21.1Mbit"
+delay = "2.0039ms"
+"#;
+
+/// Two sites with a wide link of these settings, and these flows.
+fn sites(wide: &str, flows: &str) -> String {
+    format!("{}{flows}", SITES.replace("WIDE", wide))
+}
+
+const TCP: &str = r#"
+[[flow]]
+name = "bulk"
+from = "a1"
+to = "b1"
+kind = "ftp"
+start = "3.1ms"
+tcp = { preset = "linux" }
+
+[[flow]]
+name = "file"
+from = "b2"
+to = "a2"
+kind = "ftp"
+bytes = "2MB"
+start = "11.7ms"
+
+[[flow]]
+name = "late"
+from = "a3"
+to = "b3"
+kind = "ftp"
+start = "400.3ms"
+tcp = { preset = "linux", congestion = "bbr" }
+"#;
+
+const DATAGRAMS: &str = r#"
+[[flow]]
+name = "steady"
+from = "a1"
+to = "b1"
+kind = "constant"
+rate = "3.7Mbit"
+size = "517B"
+
+[[flow]]
+name = "random"
+from = "b3"
+to = "a3"
+kind = "poisson"
+rate = "11.3Mbit"
+size = "1231B"
+
+[[flow]]
+name = "bursts"
+from = "a2"
+to = "b2"
+kind = "pareto"
+rate = "16.9Mbit"
+size = "711B"
+on = "31ms"
+off = "53ms"
+"#;
+
+#[test]
+fn parts_have_what_the_whole_has_to_the_last_bit() {
+    let results = assert_same(&sites("", &format!("{TCP}{DATAGRAMS}\n[metrics]\ndelay = true\nreordering = true\n")));
+    let file = results.flows.iter().find(|flow| flow.name == "file").and_then(|flow| flow.transfers.clone());
+    assert!(file.is_some_and(|file| file.completed == 1 && file.failed == 0), "its receiver is elsewhere");
+    assert!(results.flows.iter().any(|flow| flow.tcp.as_ref().is_some_and(|tcp| tcp.retransmitted > 0)));
+    assert!(results.conservation.dropped.len() > 1 && results.conservation.in_flight > 0);
+}
+
+#[test]
+fn so_it_is_with_disciplines_marks_losses_and_outages_on_the_link_between() {
+    let fq = "discipline = \"drr\"\nbuffer = \"codel\"\n";
+    for wide in
+        ["loss = \"1%\"\n", "discipline = \"drr\"\n", fq, "outages = [\"600ms+150ms\"]\nduring_outage = \"hold\"\n"]
+    {
+        assert_same(&sites(wide, &format!("{TCP}{DATAGRAMS}")));
+    }
+}
+
+#[test]
+fn series_and_captures_are_those_of_the_whole() {
+    let metrics = "\n[metrics]\nseries = \"10ms\"\ncapture = [\"a1\", \"a2\", \"a3\", \"wide\", \"wide/back\", \"b1/back\", \"b2/back\", \"b3/back\"]\n";
+    let results = assert_same(&sites("", &format!("{TCP}{DATAGRAMS}{metrics}")));
+    assert_eq!(results.series.iter().filter(|series| series.name.contains("window")).count(), 3);
+    assert!(results.series.iter().all(|series| series.values.len() == 200));
+}
+
+#[test]
+fn what_knows_both_of_its_ends_stays_in_one_part() {
+    let division = |flows: &str, partitions: u32| {
+        let scenario = Scenario { partitions, ..scenario(&sites("", flows)) };
+        Division::new(&scenario)
+    };
+    let two = division(DATAGRAMS, 2);
+    assert_eq!((two.count(), two.lookahead()), (2, Span::from_nanos(7_001_900)), "the longest delay lies between");
+    let sides: Vec<u32> = (0..8).map(|node| two.part(node)).collect();
+    assert_eq!(sides, [0, 0, 0, 0, 1, 1, 1, 1]);
+    let call = "[[flow]]\nname = \"ask\"\nfrom = \"a1\"\nto = \"b1\"\nkind = \"request-response\"\nrequest = \"100B\"\nresponse = \"900B\"\n";
+    let joined = division(&format!("{DATAGRAMS}{call}"), 2);
+    assert_eq!(joined.part(0), joined.part(5), "an application asks and is answered");
+    assert_eq!(division(DATAGRAMS, 1).count(), 1);
+    let many = division(DATAGRAMS, 64);
+    assert!(many.count() > 2 && many.count() <= 8, "{}", many.count());
+    let parts: BTreeSet<u32> = (0..8).map(|node| many.part(node)).collect();
+    assert_eq!(parts, (0..many.count()).collect(), "all have nodes");
+}
+
+#[test]
+fn links_without_delay_and_with_jitter_join_their_ends() {
+    let scenario = scenario(&sites("jitter = \"1ms\"\n", DATAGRAMS));
+    let division = Division::new(&scenario);
+    assert_eq!(division.part(3), division.part(4));
+    let mut instant = scenario.clone();
+    instant.links.iter_mut().for_each(|link| link.profile.delay = Span::ZERO);
+    assert_eq!(Division::new(&instant).count(), 1);
+    let results = World::new(&instant).expect("valid").finish().expect("conserved");
+    let told = results.partitions.expect("it asked for some");
+    assert_eq!((told.asked, told.parts), (2, 1));
+}
+
+#[test]
+fn a_fat_tree_is_cut_into_halves_that_share_its_packets() {
+    let text = "duration = \"1ms\"\npartitions = 4\necmp = true\n[[graph]]\nname = \"dc\"\nshape = \"fat-tree\"\nk = 8\nrate = \"10Gbit\"\n\
+         delay = \"1us\"\n[[flow]]\ncount = 128\nname = \"f#\"\nfrom = \"dc-h#\"\nto = \"dc-h#+67%128\"\nkind = \"ftp\"\n";
+    let scenario = scenario(text);
+    let division = Division::new(&scenario);
+    assert_eq!((division.count(), division.lookahead()), (4, Span::from_micros(1)));
+    // A packet makes work wherever it is sent on.
+    let mut hops = [0_u32; 4];
+    for flow in &scenario.flows {
+        for hop in flow.path.iter().chain(&flow.back) {
+            let Hop::Link(link) = hop else { continue };
+            hops[division.part(scenario.links[*link as usize].from) as usize] += 1;
+        }
+    }
+    let mean = hops.iter().sum::<u32>() / 4;
+    assert!(hops.iter().all(|hops| hops * 100 < mean * 120), "{hops:?}");
+    let crossing = scenario.links.iter().filter(|link| division.part(link.from) != division.part(link.to)).count();
+    assert!(crossing * 3 < scenario.links.len(), "{crossing} of {}", scenario.links.len());
+    let (_, world) = divided(&scenario);
+    let results = world.finish().expect("packets are conserved");
+    assert!(results.flows.iter().all(|flow| flow.received > 0));
+    let again = divided(&scenario).1.finish().expect("packets are conserved");
+    assert_eq!(again, results, "also what was done at one instant at different places");
+    assert_eq!(results.partitions.map(|told| (told.asked, told.parts)), Some((4, 4)));
+}
+
+#[test]
+fn a_bond_a_processor_and_a_medium_are_in_one_part_each_and_others_send_through_them() {
+    let text = sites("", DATAGRAMS);
+    let with = format!(
+        "{text}\n[[link]]\nname = \"x\"\nfrom = \"b1\"\nto = \"b2\"\nrate = \"10.1Mbit\"\ndelay = \"3.0017ms\"\n\
+         [[link]]\nname = \"y\"\nfrom = \"b1\"\nto = \"b2\"\nrate = \"5.3Mbit\"\ndelay = \"4.0011ms\"\n\
+         [[bond]]\nname = \"pair\"\nends = [\"b1\", \"b2\"]\nlinks = [\"x\", \"y\"]\n\
+         [[flow]]\nname = \"through\"\nfrom = \"a1\"\nto = \"b2\"\nkind = \"ftp\"\nstart = \"5.3ms\"\n\
+         via = [\"a1\", \"wide\", \"b1\", \"pair\"]\n"
+    );
+    let results = assert_same(&with);
+    assert_eq!(results.bonds.len(), 2);
+    assert!(results.bonds.iter().all(|bond| bond.counters.iter().any(|(_, value)| *value > 100)));
+}
