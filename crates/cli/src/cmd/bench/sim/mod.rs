@@ -1,5 +1,6 @@
 //! `fairspan bench sim`: the simulator beside its rivals, as whole processes.
 
+mod divided;
 mod own;
 mod report;
 mod rivals;
@@ -27,8 +28,8 @@ const METRICS: &str = "of each flow packets sent, received and dropped, throughp
 /// Measure the simulator beside ns-2 and ns-3, as whole processes
 ///
 /// Runs the scenarios of scenarios/cross-check with `fairspan sim` and with each rival that is installed, in turn; figures
-/// are medians. Then measures what an event costs with 10 to 100,000 flows. `make rivals` installs the rivals. Needs a
-/// machine that does nothing else.
+/// are medians. Then measures what an event costs with 10 to 100,000 flows, and how long a large fat tree takes on one core and
+/// on all. `make rivals` installs the rivals. Needs a machine that does nothing else.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Runs of each scenario by each simulator, after one that does not count
@@ -37,6 +38,9 @@ pub(crate) struct Args {
     /// Leave out the cost of an event with more and more flows
     #[arg(long)]
     no_scaling: bool,
+    /// Leave out the large world as a whole and in parts
+    #[arg(long)]
+    no_divided: bool,
     /// Leave out the rivals
     #[arg(long)]
     no_rivals: bool,
@@ -102,7 +106,9 @@ fn measure(args: &Args, interrupt: &Interrupt) -> Result<(Report, Vec<Samples>)>
         all.push(samples);
     }
     let curve = if args.no_scaling { Vec::new() } else { scaling::measure(&own, directory.path(), interrupt)? };
-    let report = Report::new(&all, curve).context("no run was made")?;
+    let ways =
+        if args.no_divided { Vec::new() } else { divided::measure(&own, directory.path(), args.runs, interrupt)? };
+    let report = Report::new(&all, curve, ways).context("no run was made")?;
     Ok((report, all))
 }
 

@@ -28,8 +28,13 @@ impl Own {
 
     /// One run, as it is by itself.
     pub(super) fn run(&self, file: &Path) -> Result<Run> {
+        self.run_with(file, &[])
+    }
+
+    /// One run, with these arguments besides.
+    pub(super) fn run_with(&self, file: &Path, arguments: &[&str]) -> Result<Run> {
         // Status 1: something came out that the file does not expect; it ran all the same.
-        Run::new(Command::new(&self.program).arg("sim").arg(file), Some(1))
+        Run::new(Command::new(&self.program).arg("sim").arg(file).args(arguments), Some(1))
     }
 
     /// What comes out, from its JSON document.

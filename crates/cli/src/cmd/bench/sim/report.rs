@@ -1,5 +1,6 @@
 //! What `bench sim` found: the JSON document and the tables.
 
+use super::divided::Way;
 use super::scaling::Point;
 use crate::measure::median;
 use crate::measure::process::Run;
@@ -53,11 +54,13 @@ pub(crate) struct Report {
     scenarios: Vec<Scenario>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     scaling: Vec<Point>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    divided: Vec<Way>,
 }
 
 impl Report {
     /// Sums up: medians. A rival without a run is left out; `None` if ours has none.
-    pub(crate) fn new(samples: &[Samples], scaling: Vec<Point>) -> Option<Report> {
+    pub(crate) fn new(samples: &[Samples], scaling: Vec<Point>, divided: Vec<Way>) -> Option<Report> {
         let scenarios = samples.iter().map(|samples| {
             let rivals = samples.rivals.iter().filter(|rival| rival.reported);
             Some(Scenario {
@@ -68,7 +71,7 @@ impl Report {
                 rivals: rivals.filter_map(|r| Some((r.name, Wall { wall_s: rounded(wall(&r.runs)?) }))).collect(),
             })
         });
-        Some(Report { scenarios: scenarios.collect::<Option<_>>()?, scaling })
+        Some(Report { scenarios: scenarios.collect::<Option<_>>()?, scaling, divided })
     }
 
     /// The tables, for people.
@@ -112,6 +115,16 @@ impl Report {
             text += &format!(
                 "\nThe same traffic shared out among more and more flows, each with a link of its own. Processor time of one\n\
                  simulated second's events; the other time goes into reading the scenario, building and reporting:\n{curve}\n"
+            );
+        }
+        if !self.divided.is_empty() {
+            let mut ways = self::table(&["partitions", "threads", "wall s", "times as fast"], 0);
+            for way in &self.divided {
+                add(&mut ways, &way.cells(), 0);
+            }
+            text += &format!(
+                "\nA fat tree of 1,024 hosts at 10 Gbit/s, each of which sends to another one, for 2 ms: whole processes, medians of\n\
+                 {runs} interleaved run(s) after one that does not count. Threads change nothing but the time:\n{ways}\n"
             );
         }
         text
@@ -170,7 +183,7 @@ mod tests {
 
     #[test]
     fn the_json_has_the_documented_keys_and_medians() {
-        let report = Report::new(&[samples()], Vec::new()).unwrap();
+        let report = Report::new(&[samples()], Vec::new(), Vec::new()).unwrap();
         assert_eq!(
             serde_json::to_string(&report).unwrap(),
             r#"{"scenarios":[{"name":"dumbbell","wall_s":0.05,"peak_mb":5.12,"events":12,"rivals":{"ns2":{"wall_s":0.2}}}]}"#
@@ -179,13 +192,13 @@ mod tests {
 
     #[test]
     fn without_runs_of_our_own_there_is_no_report() {
-        assert_eq!(Report::new(&[Samples { own: Vec::new(), ..samples() }], Vec::new()), None);
+        assert_eq!(Report::new(&[Samples { own: Vec::new(), ..samples() }], Vec::new(), Vec::new()), None);
     }
 
     #[test]
     fn the_table_has_every_contestant_that_ran_its_share_and_what_came_out() {
         let samples = [samples()];
-        let text = Report::new(&samples, Vec::new()).unwrap().tables(&samples, "the metrics");
+        let text = Report::new(&samples, Vec::new(), Vec::new()).unwrap().tables(&samples, "the metrics");
         let row =
             |name: &str| text.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{name}: {text}"));
         assert!(row("fairspan ").contains("0.050") && row("fairspan ").contains("packets 8"), "{text}");
