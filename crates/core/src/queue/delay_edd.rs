@@ -17,6 +17,7 @@
 //! largest packet of each flow and one more take on the link, each packet has gone by its deadline (the paper's deterministic test).
 
 use super::discipline::Index;
+use super::stamp::{PLACES, Stamp};
 use super::tagged::{Clock, Tagged};
 use crate::flow::slots::Slots;
 use crate::units::{Rate, Span, Time};
@@ -60,29 +61,29 @@ impl Clock for Deadlines {
     type Note = ();
 
     #[inline]
-    fn cost(&self, size: u32, weight: u32) -> u64 {
-        // 2^32 bytes are 2^65 bit-nanoseconds.
+    fn cost(&self, size: u32, weight: u32) -> Stamp {
+        // 2^32 bytes are 2^65 bit-nanoseconds, and those 2^97 parts.
         let rate = u128::from(self.bits_per_second) * u128::from(weight);
-        u64::try_from(u128::from(size) * 8_000_000_000 / rate).unwrap_or(u64::MAX)
+        Stamp::of_parts(((u128::from(size) * 8_000_000_000) << PLACES) / rate)
     }
 
     #[inline]
-    fn on_arrival(&mut self, _queue: u32, since: Time, _cost: u64, _weight: u32) {
+    fn on_arrival(&mut self, _queue: u32, since: Time, _cost: Stamp, _weight: u32) {
         self.now = self.now.max(since.as_nanos());
     }
 
     #[inline]
-    fn start(&self, (): (), since: Time, last: u64) -> u64 {
-        last.max(since.as_nanos())
+    fn start(&self, (): (), since: Time, last: Stamp) -> Stamp {
+        last.max(Stamp::of(since.as_nanos()))
     }
 
     #[inline]
-    fn order(&self, queue: u32, start: u64, _finish: u64) -> u64 {
-        start.saturating_add(self.delays.get(queue as usize).copied().unwrap_or(self.delay))
+    fn order(&self, queue: u32, start: Stamp, _finish: Stamp) -> u64 {
+        start.tags().saturating_add(self.delays.get(queue as usize).copied().unwrap_or(self.delay))
     }
 
     #[inline]
-    fn on_served(&mut self, now: Time, _start: u64, _finish: u64, _size: u32) {
+    fn on_served(&mut self, now: Time, _start: Stamp, _finish: Stamp, _size: u32) {
         self.now = self.now.max(now.as_nanos());
     }
 
@@ -108,8 +109,8 @@ impl Clock for Deadlines {
     }
 
     #[inline]
-    fn passed(&self) -> u64 {
-        self.now
+    fn passed(&self) -> Stamp {
+        Stamp::of(self.now)
     }
 }
 

@@ -7,6 +7,7 @@
 //! queues for a packet that comes, nothing for one that goes. Memory: 22 bytes a queue.
 
 use super::discipline::{Entry, Index};
+use super::stamp::Stamp;
 use super::store::{Own, Removed, Store};
 use super::tournament::Tournament;
 use crate::buffer::Victim;
@@ -23,20 +24,21 @@ impl Finishes {
 
     /// That of the last packet of `queue`, if it has one.
     #[inline]
-    pub(super) fn last(&self, queue: u32) -> Option<u64> {
-        self.0.key(queue).map(|key| !key)
+    pub(super) fn last(&self, queue: u32) -> Option<Stamp> {
+        self.0.key(queue).map(|(tags, parts)| Stamp::of_key((!tags, !parts)))
     }
 
     /// A packet with this finish number came to `queue`.
     #[inline]
-    pub(super) fn on_arrival(&mut self, queue: u32, finish: u64) {
-        self.0.set(queue, (!finish, 0));
+    pub(super) fn on_arrival(&mut self, queue: u32, finish: Stamp) {
+        let (tags, parts) = finish.key();
+        self.0.set(queue, (!tags, !parts));
     }
 
     /// A packet of `queue` is dropped that took so much.
-    pub(super) fn on_dropped(&mut self, queue: u32, cost: u64, emptied: bool) {
+    pub(super) fn on_dropped(&mut self, queue: u32, cost: Stamp, emptied: bool) {
         match self.last(queue) {
-            Some(last) if !emptied => self.0.set(queue, (!last.saturating_sub(cost), 0)),
+            Some(last) if !emptied => self.on_arrival(queue, last.saturating_sub(cost)),
             _ => self.0.remove(queue),
         }
     }
@@ -88,12 +90,12 @@ mod tests {
     fn what_is_dropped_is_not_charged_for() {
         let mut finishes = Finishes::default();
         assert_eq!(finishes.last(3), None);
-        finishes.on_arrival(3, 500);
-        finishes.on_arrival(4, 400);
-        assert_eq!((finishes.last(3), finishes.largest()), (Some(500), Some(3)));
-        finishes.on_dropped(3, 200, false);
-        assert_eq!((finishes.last(3), finishes.largest()), (Some(300), Some(4)));
-        finishes.on_dropped(4, 400, true);
+        finishes.on_arrival(3, Stamp::of(500));
+        finishes.on_arrival(4, Stamp::of(400));
+        assert_eq!((finishes.last(3), finishes.largest()), (Some(Stamp::of(500)), Some(3)));
+        finishes.on_dropped(3, Stamp::of(200), false);
+        assert_eq!((finishes.last(3), finishes.largest()), (Some(Stamp::of(300)), Some(4)));
+        finishes.on_dropped(4, Stamp::of(400), true);
         assert_eq!((finishes.last(4), finishes.largest()), (None, Some(3)));
     }
 

@@ -33,6 +33,12 @@ impl Item {
         (self.0 >> 64) as u64
     }
 
+    /// Both parts of the key.
+    #[inline]
+    pub(super) fn whole_key(self) -> Key {
+        (self.key(), (self.0 >> 32) as u32)
+    }
+
     #[inline]
     pub(super) fn slot(self) -> u32 {
         self.0 as u32

@@ -31,6 +31,7 @@
 
 use super::discipline::{Discipline, Entry, Index, MOST_WEIGHT, Taken};
 use super::finishes::{self, Finishes};
+use super::stamp::Stamp;
 use super::store::{Removed, Store};
 use super::tagged::{MOST_IDLE, SCALE};
 use crate::buffer::Victim;
@@ -281,8 +282,8 @@ impl<P> Qfq<P> {
 
 /// What a packet of `size` bytes takes of virtual time, for a flow of this weight.
 #[inline]
-fn cost(size: u32, weight: u32) -> u64 {
-    u64::from(size) * SCALE / u64::from(weight)
+fn cost(size: u32, weight: u32) -> Stamp {
+    Stamp::over(u64::from(size) * SCALE, weight)
 }
 
 /// i of sigma_i for a flow of this weight.
@@ -300,7 +301,7 @@ impl<P> Discipline<P> for Qfq<P> {
             if let Some(finishes) = &mut self.finishes
                 && let Some(last) = finishes.last(queue)
             {
-                finishes.on_arrival(queue, last + cost(size, self.flows[queue as usize].weight));
+                finishes.on_arrival(queue, last.saturating_add(cost(size, self.flows[queue as usize].weight)));
             }
             return;
         }
@@ -321,7 +322,7 @@ impl<P> Discipline<P> for Qfq<P> {
         }
         flow.start = flow.start.max(self.virtual_time);
         if let Some(finishes) = &mut self.finishes {
-            finishes.on_arrival(queue, flow.start + cost(size, weight));
+            finishes.on_arrival(queue, Stamp::of(flow.start).saturating_add(cost(size, weight)));
         }
         self.weights += u64::from(weight);
         self.active += 1;

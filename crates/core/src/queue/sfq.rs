@@ -11,10 +11,11 @@
 //! A flow that has packets has tags that follow one another, so v(A) counts for the first one only. Departures, cost and
 //! memory: those of [`Tagged`]. Virtual time is that of the last packet given out.
 //!
-//! Invariants: virtual time never goes back; over any interval in which flows f and m are backlogged, what they are
+//! Invariants: virtual time never goes back to an earlier tag; over any interval in which flows f and m are backlogged, what they are
 //! served over their weights differs by at most l_f / r_f + l_m / r_m (theorem 1).
 
 use super::discipline::Index;
+use super::stamp::Stamp;
 use super::tagged::{Clock, Tagged};
 use crate::units::Time;
 
@@ -24,8 +25,8 @@ pub type Sfq<P> = Tagged<P, StartTime>;
 /// Virtual time is the start tag of what goes.
 #[derive(Clone, Debug, Default)]
 pub struct StartTime {
-    virtual_time: u64,
-    largest_finish: u64,
+    virtual_time: Stamp,
+    largest_finish: Stamp,
 }
 
 impl<P> Sfq<P> {
@@ -39,20 +40,20 @@ impl Clock for StartTime {
     type Note = ();
 
     #[inline]
-    fn on_arrival(&mut self, _queue: u32, _since: Time, _cost: u64, _weight: u32) {}
+    fn on_arrival(&mut self, _queue: u32, _since: Time, _cost: Stamp, _weight: u32) {}
 
     #[inline]
-    fn wake(&self, last: u64) -> u64 {
+    fn wake(&self, last: Stamp) -> Stamp {
         last.max(self.virtual_time)
     }
 
     #[inline]
-    fn order(&self, _queue: u32, start: u64, _finish: u64) -> u64 {
-        start
+    fn order(&self, _queue: u32, start: Stamp, _finish: Stamp) -> u64 {
+        start.tags()
     }
 
     #[inline]
-    fn on_served(&mut self, _now: Time, start: u64, finish: u64, _size: u32) {
+    fn on_served(&mut self, _now: Time, start: Stamp, finish: Stamp, _size: u32) {
         self.virtual_time = start;
         self.largest_finish = self.largest_finish.max(finish);
     }
@@ -63,8 +64,8 @@ impl Clock for StartTime {
     }
 
     #[inline]
-    fn passed(&self) -> u64 {
-        self.virtual_time
+    fn passed(&self) -> Stamp {
+        self.virtual_time.floor()
     }
 }
 
@@ -73,6 +74,15 @@ mod tests {
     use super::*;
     use crate::queue::{Discipline, Entry};
     use crate::units::FlowNumber;
+
+    #[test]
+    fn within_a_tag_virtual_time_may_go_back_and_only_what_ended_before_that_tag_has_passed() {
+        let mut clock = StartTime::default();
+        for start in [(5, 7), (5, 3)].map(Stamp::of_key) {
+            clock.on_served(Time::ZERO, start, start, 1);
+            assert_eq!((clock.wake(Stamp::of(0)), clock.passed()), (start, Stamp::of(5)));
+        }
+    }
 
     #[test]
     fn a_flow_that_virtual_time_has_passed_gives_its_queue_to_another() {

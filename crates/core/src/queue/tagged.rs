@@ -6,6 +6,7 @@
 //!
 //! A flow that fell idle is remembered until the clock has passed its last finish, after which its past makes no
 //! difference; at most [`MOST_IDLE`] are. Equal tags go by who came to the head of its queue first.
+//! Heads are compared by whole tags, but nothing is cut to them ([`Stamp`]): what goes has less than a tag above the least, however many packets there were.
 //!
 //! Departures of all of them: a packet that is dropped is not charged for: what follows it takes its place. `dequeue`
 //! that gives none ends the busy period.
@@ -15,6 +16,7 @@
 
 use super::discipline::{Discipline, Entry, Index, Taken};
 use super::finishes::{self, Finishes};
+use super::stamp::Stamp;
 use super::store::{NIL, Own, Removed, Store, Whole};
 use super::tournament::Tournament;
 use crate::buffer::Victim;
@@ -24,7 +26,7 @@ use core::fmt::Debug;
 /// Most idle flows that are remembered; the one that fell idle first is forgotten for another.
 pub(super) const MOST_IDLE: usize = 1 << 16;
 
-/// Tags a byte of a flow with weight one: so finely are the weights' quotients kept.
+/// Tags a byte of a flow with weight one: so finely are heads compared. The weights' quotients are kept more finely ([`Stamp`]).
 ///
 /// A flow of weight one that is served 10 Gbit/s without a pause reaches the largest tag after 1.8 years.
 pub(super) const SCALE: u64 = 256;
@@ -36,36 +38,34 @@ pub trait Clock: Clone + Debug {
 
     /// What a packet of `size` bytes takes of the clock, for a flow of this weight.
     #[inline]
-    fn cost(&self, size: u32, weight: u32) -> u64 {
-        let cost = u64::from(size) * SCALE;
-        // Most have this one, and a division takes as long as all the rest.
-        if weight == 1 { cost } else { cost / u64::from(weight) }
+    fn cost(&self, size: u32, weight: u32) -> Stamp {
+        Stamp::over(u64::from(size) * SCALE, weight)
     }
 
     /// A packet comes to `queue`.
-    fn on_arrival(&mut self, queue: u32, since: Time, cost: u64, weight: u32) -> Self::Note;
+    fn on_arrival(&mut self, queue: u32, since: Time, cost: Stamp, weight: u32) -> Self::Note;
 
     /// When a flow that was idle begins, which has been served up to `last`.
     #[inline]
-    fn wake(&self, last: u64) -> u64 {
+    fn wake(&self, last: Stamp) -> Stamp {
         last
     }
 
     /// When a head starts whose flow has been served up to `last`.
     #[inline]
-    fn start(&self, _note: Self::Note, _since: Time, last: u64) -> u64 {
+    fn start(&self, _note: Self::Note, _since: Time, last: Stamp) -> Stamp {
         last
     }
 
     /// By what heads are compared.
-    fn order(&self, queue: u32, start: u64, finish: u64) -> u64;
+    fn order(&self, queue: u32, start: Stamp, finish: Stamp) -> u64;
 
     /// A packet of `size` bytes goes.
-    fn on_served(&mut self, now: Time, start: u64, finish: u64, size: u32);
+    fn on_served(&mut self, now: Time, start: Stamp, finish: Stamp, size: u32);
 
     /// A packet of `queue` is dropped.
     #[inline]
-    fn on_dropped(&mut self, _queue: u32, _cost: u64) {}
+    fn on_dropped(&mut self, _queue: u32, _cost: Stamp) {}
 
     /// Nothing waits when the link asks for a packet.
     #[inline]
@@ -79,7 +79,13 @@ pub trait Clock: Clone + Debug {
     fn set_delay(&mut self, _key: u32, _queue: Option<u32>, _delay: Span) {}
 
     /// What was served up to here makes no difference any more.
-    fn passed(&self) -> u64;
+    fn passed(&self) -> Stamp;
+
+    /// Whether the clock needs nothing more of `queue`, once what it was served has passed.
+    #[inline]
+    fn is_done(&self, _queue: u32) -> bool {
+        true
+    }
 }
 
 /// A queue for each flow, served by tags that `C` makes.
@@ -102,12 +108,25 @@ pub struct Tagged<P, C: Clock> {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Tag {
-    /// The flow has been served up to here.
+    /// The flow has been served up to here: whole tags, and at the end of this what there is beyond them.
     last: u64,
     /// The head's place among equals.
     count: u32,
     next: u32,
     prev: u32,
+    parts: u32,
+}
+
+impl Tag {
+    #[inline]
+    fn last(&self) -> Stamp {
+        Stamp::of_key((self.last, self.parts))
+    }
+
+    #[inline]
+    fn set_last(&mut self, last: Stamp) {
+        (self.last, self.parts) = last.key();
+    }
 }
 
 impl Own for Tag {
@@ -133,9 +152,9 @@ impl<P, C: Clock> Tagged<P, C> {
 
     /// Start and finish of the head of `queue`.
     #[inline]
-    fn head_tags(&self, queue: u32) -> Option<(u64, u64)> {
+    fn head_tags(&self, queue: u32) -> Option<(Stamp, Stamp)> {
         let (head, note) = self.store.noted(queue)?;
-        let start = self.clock.start(note, head.since, self.store.own(queue).last);
+        let start = self.clock.start(note, head.since, self.store.own(queue).last());
         Some((start, start.saturating_add(self.clock.cost(head.size, self.store.weight(queue)))))
     }
 
@@ -179,9 +198,8 @@ impl<P, C: Clock> Tagged<P, C> {
     fn forget(&mut self) {
         for _ in 0..2 {
             let queue = self.first_idle;
-            let forgettable =
-                self.idle > MOST_IDLE || (queue != NIL && self.store.own(queue).last <= self.clock.passed());
-            if !forgettable {
+            let is_past = |queue| self.store.own(queue).last() <= self.clock.passed() && self.clock.is_done(queue);
+            if self.idle <= MOST_IDLE && (queue == NIL || !is_past(queue)) {
                 return;
             }
             self.wake(queue);
@@ -220,7 +238,7 @@ impl<P, C: Clock> Discipline<P> for Tagged<P, C> {
         let since = entry.since;
         let only = self.store.push(queue, entry, note);
         if let Some(finishes) = &mut self.finishes {
-            let last = finishes.last(queue).unwrap_or_else(|| self.clock.wake(self.store.own(queue).last));
+            let last = finishes.last(queue).unwrap_or_else(|| self.clock.wake(self.store.own(queue).last()));
             finishes.on_arrival(queue, self.clock.start(note, since, last).saturating_add(cost));
         }
         if !only {
@@ -230,7 +248,7 @@ impl<P, C: Clock> Discipline<P> for Tagged<P, C> {
             self.wake(queue);
         }
         let tag = self.store.own_mut(queue);
-        tag.last = self.clock.wake(tag.last);
+        tag.set_last(self.clock.wake(tag.last()));
         self.active += 1;
         self.set_head(queue, true);
     }
@@ -243,7 +261,7 @@ impl<P, C: Clock> Discipline<P> for Tagged<P, C> {
         };
         let (start, finish) = self.head_tags(queue)?;
         let removed = self.store.pop(queue)?;
-        self.store.own_mut(queue).last = finish;
+        self.store.own_mut(queue).set_last(finish);
         self.clock.on_served(now, start, finish, removed.entry.size);
         if removed.emptied {
             self.fall_idle(queue);

@@ -16,6 +16,7 @@
 //! by its auxVC and the time of the largest packet on the link, whatever other flows do (Figueira and Pasquale 1995).
 
 use super::discipline::Index;
+use super::stamp::{PLACES, Stamp};
 use super::tagged::{Clock, Tagged};
 use crate::units::{Rate, Time};
 
@@ -41,29 +42,29 @@ impl Clock for RealTime {
     type Note = ();
 
     #[inline]
-    fn cost(&self, size: u32, weight: u32) -> u64 {
-        // 2^32 bytes are 2^65 bit-nanoseconds.
+    fn cost(&self, size: u32, weight: u32) -> Stamp {
+        // 2^32 bytes are 2^65 bit-nanoseconds, and those 2^97 parts.
         let rate = u128::from(self.bits_per_second) * u128::from(weight);
-        u64::try_from(u128::from(size) * 8_000_000_000 / rate).unwrap_or(u64::MAX)
+        Stamp::of_parts(((u128::from(size) * 8_000_000_000) << PLACES) / rate)
     }
 
     #[inline]
-    fn on_arrival(&mut self, _queue: u32, since: Time, _cost: u64, _weight: u32) {
+    fn on_arrival(&mut self, _queue: u32, since: Time, _cost: Stamp, _weight: u32) {
         self.now = self.now.max(since.as_nanos());
     }
 
     #[inline]
-    fn start(&self, (): (), since: Time, last: u64) -> u64 {
-        last.max(since.as_nanos())
+    fn start(&self, (): (), since: Time, last: Stamp) -> Stamp {
+        last.max(Stamp::of(since.as_nanos()))
     }
 
     #[inline]
-    fn order(&self, _queue: u32, _start: u64, finish: u64) -> u64 {
-        finish
+    fn order(&self, _queue: u32, _start: Stamp, finish: Stamp) -> u64 {
+        finish.tags()
     }
 
     #[inline]
-    fn on_served(&mut self, now: Time, _start: u64, _finish: u64, _size: u32) {
+    fn on_served(&mut self, now: Time, _start: Stamp, _finish: Stamp, _size: u32) {
         self.now = self.now.max(now.as_nanos());
     }
 
@@ -73,8 +74,8 @@ impl Clock for RealTime {
     }
 
     #[inline]
-    fn passed(&self) -> u64 {
-        self.now
+    fn passed(&self) -> Stamp {
+        Stamp::of(self.now)
     }
 }
 
@@ -85,15 +86,15 @@ mod tests {
     #[test]
     fn what_ended_before_the_latest_event_has_passed_and_time_never_goes_back() {
         let mut clock = RealTime { bits_per_second: 1000, now: 0 };
-        clock.on_arrival(0, Time::from_nanos(5), 1, 1);
-        assert_eq!(clock.passed(), 5);
-        clock.on_served(Time::from_nanos(7), 0, 0, 1);
-        assert_eq!(clock.passed(), 7);
+        clock.on_arrival(0, Time::from_nanos(5), Stamp::of(1), 1);
+        assert_eq!(clock.passed(), Stamp::of(5));
+        clock.on_served(Time::from_nanos(7), Stamp::of(0), Stamp::of(0), 1);
+        assert_eq!(clock.passed(), Stamp::of(7));
         clock.on_idle(Time::from_nanos(9));
-        assert_eq!(clock.passed(), 9);
-        clock.on_arrival(0, Time::from_nanos(8), 1, 1);
-        clock.on_served(Time::from_nanos(8), 0, 0, 1);
+        assert_eq!(clock.passed(), Stamp::of(9));
+        clock.on_arrival(0, Time::from_nanos(8), Stamp::of(1), 1);
+        clock.on_served(Time::from_nanos(8), Stamp::of(0), Stamp::of(0), 1);
         clock.on_idle(Time::from_nanos(8));
-        assert_eq!(clock.passed(), 9);
+        assert_eq!(clock.passed(), Stamp::of(9));
     }
 }
