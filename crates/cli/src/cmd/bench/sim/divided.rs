@@ -1,6 +1,6 @@
 //! One large world as a whole, and in parts: what more cores bring.
 
-use super::own::Own;
+use super::own::{Own, show};
 use crate::measure::median;
 use crate::measure::process::Run;
 use crate::testbed::Interrupt;
@@ -55,7 +55,7 @@ pub(crate) fn measure(own: &Own, directory: &Path, runs: u32, interrupt: &Interr
             interrupt.check()?;
             let set = format!("partitions={partitions}");
             let run = own.run_with(&file, &["--set", &set, "--jobs", &jobs.to_string()])?;
-            super::show("large-tree", round, runs, &format!("{partitions} part(s), {jobs} thread(s)"), &run);
+            show("large-tree", round, runs, &format!("{partitions} part(s), {jobs} thread(s)"), &run);
             if round > 0 {
                 walls[place].push(run.wall_s);
             }

@@ -10,7 +10,7 @@ use crate::exit::Outcome;
 use crate::measure::process::Run;
 use crate::testbed::Interrupt;
 use anyhow::{Context, Result};
-use own::Own;
+use own::{Own, show};
 use report::{Contestant, Report, Samples};
 use rivals::Rival;
 
@@ -110,9 +110,4 @@ fn measure(args: &Args, interrupt: &Interrupt) -> Result<(Report, Vec<Samples>)>
         if args.no_divided { Vec::new() } else { divided::measure(&own, directory.path(), args.runs, interrupt)? };
     let report = Report::new(&all, curve, ways).context("no run was made")?;
     Ok((report, all))
-}
-
-fn show(scenario: &str, round: u32, rounds: u32, name: &str, run: &Run) {
-    let round = if round == 0 { "first".to_owned() } else { format!("{round}/{rounds}") };
-    eprintln!("{scenario:<14} {round:<6} {name:<24} {:8.4} s  {:6.1} MB", run.wall_s, run.peak_mb);
 }

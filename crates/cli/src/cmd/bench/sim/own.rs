@@ -47,6 +47,12 @@ impl Own {
     }
 }
 
+/// Tells of one run while the others are still to come.
+pub(super) fn show(scenario: &str, round: u32, rounds: u32, name: &str, run: &Run) {
+    let round = if round == 0 { "first".to_owned() } else { format!("{round}/{rounds}") };
+    eprintln!("{scenario:<14} {round:<6} {name:<24} {:8.4} s  {:6.1} MB", run.wall_s, run.peak_mb);
+}
+
 /// What the rivals print, of a run of ours: for datagrams shares and packets, for TCP goodput and fairness.
 fn outcome(run: &Value) -> String {
     let flows = run["flows"].as_array().map_or(&[][..], Vec::as_slice);
