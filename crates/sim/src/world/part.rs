@@ -20,6 +20,9 @@ use crate::results::Captured;
 use fairspan_core::units::{Span, Time};
 use std::sync::Arc;
 
+/// Longest window: what was recorded in one lies in memory.
+const LONGEST: Span = Span::from_millis(100);
+
 /// A part of a divided world.
 #[derive(Debug)]
 pub struct Part {
@@ -55,13 +58,19 @@ impl Part {
 
     /// Until when parts may go whose first event of all is at `first`.
     pub fn window(&self, first: Time) -> Time {
-        let window = Span::from_nanos(self.division.lookahead().as_nanos().saturating_sub(1));
+        let lookahead = self.division.lookahead().min(LONGEST);
+        let window = Span::from_nanos(lookahead.as_nanos().saturating_sub(1));
         (first + window).min(self.world.end())
     }
 
     /// Handles all events up to and at `until`.
     pub fn advance(&mut self, until: Time) {
         self.world.advance(until);
+    }
+
+    /// Handles events up to and at `until`, but not more than `most` of them: whether `until` was reached.
+    pub fn advance_some(&mut self, until: Time, most: u64) -> bool {
+        self.world.advance_some(until, most)
     }
 
     /// Gives each packet that has left it, with the number of the part that it goes to.

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// How often whoever watches is asked.
 const LOOK: Duration = Duration::from_millis(20);
+/// Events between two looks at whether to stop.
+const SLICE: u64 = 10_000;
 /// How often a thread looks whether the others have come before it lets somebody else have its core.
 const SPINS: u32 = 5_000;
 
@@ -178,7 +180,22 @@ impl Exchange {
                 for from in 0..self.parts {
                     take(&boxes.crossings[from * self.parts + *number]).into_iter().for_each(|it| part.receive(it));
                 }
-                part.advance(part.window(first));
+            }
+            for (_, part) in &mut parts {
+                let until = part.window(first);
+                while !part.advance_some(until, SLICE) {
+                    if self.gate.stopped.load(Ordering::Relaxed) {
+                        return Ok(None);
+                    }
+                    if let Some(look) = &mut look
+                        && looked.elapsed() >= LOOK
+                    {
+                        if !look(Vec::new(), first)? {
+                            return Ok(None);
+                        }
+                        looked = Instant::now();
+                    }
+                }
             }
         }
         parts.iter_mut().for_each(|(_, part)| part.advance(part.end()));
