@@ -76,6 +76,13 @@ class Laws(unittest.TestCase):
         swept = scenario(seeds=[1, 2, 3])
         self.assertEqual(swept.run(laws={"f": Reno}).json(), swept.run(laws={"f": Reno}, jobs=1).json())
 
+    def test_a_world_in_parts_runs_laws_too(self):
+        parted = scenario(partitions=2)
+        results = parted.run(1, laws={"f": Reno})
+        self.assertEqual(results.to_dict()["runs"][0]["partitions"]["parts"], 2)
+        self.assertEqual(results.json(), parted.run(1, laws={"f": Reno}, jobs=1).json())
+        self.assertGreater(results.flows["goodput"][0], 9e6)
+
     def test_an_exception_of_a_law_ends_the_run(self):
         class Wrong(fairspan.Law):
             def on_acked(self, acked):

@@ -455,11 +455,11 @@ impl Node for Flow {
             Agent::Endpoint(attached) => attached.far.take(),
             _ => None,
         };
-        // Whether one is complete, its receiver knows, and whether one was given up, its sender.
+        // Whether it is complete, its receiver knows, and whether it was given up, its sender.
         let sender = self.agent.endpoint().and_then(|endpoint| endpoint.transfers());
         let receiver = far.as_ref().and_then(|far| far.transfers());
         let transfers = match (sender, receiver) {
-            (Some(sender), Some(receiver)) if sender.failed == 0 || receiver.completed > 0 => Some(receiver),
+            (Some(sender), Some(receiver)) if receiver.unfinished == 0 || sender.unfinished > 0 => Some(receiver),
             (sender, _) => sender,
         };
         // Who has nothing left to send waits for nothing.

@@ -6,8 +6,8 @@
 //!
 //! 1. What has no time on its way stays together: the ends of links without delay or with jitter, which may cut a delay to nothing; all
 //!    that bonds, reliable flows, rings and media join; the ends of flows whose application knows both at once.
-//! 2. Of the delays that are left, the longest is found with which parts can still be balanced: the ends of all links that are shorter
-//!    stay together as well.
+//! 2. Of the delays that are left, one is taken, and the ends of all links that are shorter stay together as well: long windows let
+//!    threads meet rarely, and short ones leave groups that are small enough to be shared. What both cost is reckoned.
 //! 3. Parts grow one after the other, each by the group that has most to do with it and least with others, until it has its share of the
 //!    packets; then single groups change sides where that saves crossings.
 //!
@@ -15,6 +15,7 @@
 
 use crate::model::{Hop, MOST_PARTITIONS, Scenario, Transport};
 use crate::traffic::Config;
+use fairspan_core::link::Capacity;
 use fairspan_core::units::Span;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,6 +23,13 @@ use std::sync::Arc;
 
 /// What a flow weighs at each place that it passes; its paths share it.
 const FLOW: u64 = 64;
+/// Bits of a packet, and what a link carries of which that is not said: no more than an order of magnitude depends on them.
+const PACKET: f64 = 10_000.0;
+const UNKNOWN: f64 = 1e8;
+/// What it costs threads to meet, in events.
+const MEETING: f64 = 10.0;
+/// Of how many delays the best one is taken.
+const CANDIDATES: usize = 64;
 /// A part may have so many hundredths of its share.
 const SLACK: u64 = 110;
 /// What a group pulls that has to do with nobody else.
@@ -50,17 +58,11 @@ impl Division {
         join_fixed(scenario, &mut fixed);
         let load = Load::of(scenario);
         let delays: Vec<Span> = scenario.links.iter().map(least_delay).collect::<BTreeSet<_>>().into_iter().collect();
-        // The longest that can be balanced, by halves: the longer the delays that stay inside, the larger the groups.
-        let (mut least, mut beyond) = (0, delays.len());
-        while beyond - least > 1 {
-            let middle = usize::midpoint(least, beyond);
-            if load.can_be_shared(&mut fixed.with_links_below(scenario, delays[middle]), asked) {
-                least = middle;
-            } else {
-                beyond = middle;
-            }
-        }
-        let Some(&shortest) = delays.get(least) else { return Division::whole(nodes) };
+        let step = delays.len().div_ceil(CANDIDATES).max(1);
+        let cost = |delay: &Span| load.cost(&mut fixed.with_links_below(scenario, *delay), asked, *delay);
+        let costs = delays.iter().rev().step_by(step).map(|delay| (cost(delay), *delay));
+        // Of several that are as good, the longest.
+        let Some((_, shortest)) = costs.min_by(|a, b| a.0.total_cmp(&b.0)) else { return Division::whole(nodes) };
         let mut groups = fixed.with_links_below(scenario, shortest);
         let parts = Growth::new(&load, &mut groups).divide(asked);
         Division::of(scenario, (0..nodes).map(|node| parts[&groups.find(node)]).collect())
@@ -114,6 +116,14 @@ impl Member {
     }
 }
 
+/// What a link carries in bit/s, as far as that is said.
+fn rate(link: &crate::model::Link) -> f64 {
+    match link.profile.capacity {
+        Capacity::Constant(rate) => rate.as_bits_per_sec() as f64,
+        _ => UNKNOWN,
+    }
+}
+
 /// The least time that a packet takes over a link, where it is sure to take any.
 fn least_delay(link: &crate::model::Link) -> Span {
     if link.profile.jitter > Span::ZERO { Span::ZERO } else { link.profile.delay }
@@ -149,8 +159,11 @@ fn join_fixed(scenario: &Scenario, groups: &mut Groups) {
     for ring in &scenario.rings {
         groups.join(ring.nodes.iter().copied());
     }
-    for medium in 0..scenario.media.len() as u32 {
-        groups.join(scenario.links.iter().filter(|link| link.medium == Some(medium)).map(|link| link.from));
+    let mut first = BTreeMap::new();
+    for link in &scenario.links {
+        if let Some(medium) = link.medium {
+            groups.join([*first.entry(medium).or_insert(link.from), link.from]);
+        }
     }
     for flow in scenario.flows.iter().filter(|flow| !can_be_apart(flow)) {
         groups.join([flow.from, flow.to]);
@@ -203,40 +216,88 @@ struct Load {
     nodes: Vec<u64>,
     /// From a node to another.
     links: BTreeMap<(u32, u32), u64>,
+    /// Events a second, if links that packets pass are full.
+    events: f64,
 }
 
 impl Load {
     fn of(scenario: &Scenario) -> Load {
-        let mut load = Load { nodes: vec![0; scenario.nodes.len()], links: BTreeMap::new() };
+        let mut load = Load { nodes: vec![0; scenario.nodes.len()], links: BTreeMap::new(), events: 0.0 };
         for flow in &scenario.flows {
             let others = flow.others.iter().flat_map(|[there, back]| [there, back]);
-            let paths = 1 + flow.others.len() as u64;
+            let weight = FLOW / (1 + flow.others.len() as u64);
             for hop in [&flow.path, &flow.back].into_iter().chain(others).flatten() {
-                let Hop::Link(link) = hop else { continue };
-                let Some(link) = scenario.links.get(*link as usize) else { continue };
-                load.nodes[link.from as usize] += FLOW / paths;
-                *load.links.entry((link.from, link.to)).or_default() += FLOW / paths;
+                load.pass(scenario, *hop, weight);
             }
-            for end in [flow.from, flow.to] {
-                if let Some(node) = load.nodes.get_mut(end as usize) {
-                    *node += FLOW;
-                }
+            load.handle(&[flow.from, flow.to], FLOW);
+        }
+        for flow in &scenario.reliable {
+            let weight = FLOW / flow.paths.len().max(1) as u64;
+            for link in flow.paths.iter().flatten().flatten() {
+                load.pass(scenario, Hop::Link(*link), weight);
             }
+            load.handle(&flow.ends, FLOW);
+        }
+        let used = scenario.links.iter().filter(|link| load.links.contains_key(&(link.from, link.to)));
+        load.events = used.map(|link| rate(link) / PACKET).sum();
+        // Where nothing goes, nodes are all there is to share.
+        if load.total() == 0 {
+            load.nodes.fill(1);
         }
         load
+    }
+
+    /// Packets pass a hop.
+    fn pass(&mut self, scenario: &Scenario, hop: Hop, weight: u64) {
+        match hop {
+            Hop::Link(link) => {
+                let Some(link) = scenario.links.get(link as usize) else { return };
+                self.handle(&[link.from], weight);
+                *self.links.entry((link.from, link.to)).or_default() += weight;
+            }
+            Hop::Bond(bond, side) => {
+                let Some(bond) = scenario.bonds.get(bond as usize) else { return };
+                self.handle(&bond.ends, weight);
+                let each = weight / bond.channels.len().max(1) as u64;
+                for link in bond.channels.iter().filter_map(|paths| paths.get(usize::from(side))).flatten() {
+                    self.pass(scenario, Hop::Link(*link), each);
+                }
+            }
+            Hop::Ring(ring, way) => {
+                let Some(ring) = scenario.rings.get(ring as usize) else { return };
+                let ends = [way.from, way.to].map(|place| ring.nodes.get(usize::from(place)).copied());
+                ends.into_iter().flatten().for_each(|node| self.handle(&[node], weight));
+            }
+        }
+    }
+
+    /// Packets are handled at these nodes.
+    fn handle(&mut self, nodes: &[u32], weight: u64) {
+        for node in nodes {
+            if let Some(node) = self.nodes.get_mut(*node as usize) {
+                *node += weight;
+            }
+        }
     }
 
     fn total(&self) -> u64 {
         self.nodes.iter().sum()
     }
 
-    /// Whether no group has much more than a part's share.
-    fn can_be_shared(&self, groups: &mut Groups, parts: usize) -> bool {
+    /// How long it takes, in shares of the whole, if windows are that long: the part that has most works, and all meet after each window.
+    fn cost(&self, groups: &mut Groups, parts: usize, window: Span) -> f64 {
+        let total = self.total().max(1) as f64;
+        let most = (self.heaviest(groups) as f64 / total).max(1.0 / parts as f64);
+        most * (1.0 + MEETING / (self.events * window.as_secs_f64()).max(1e-9))
+    }
+
+    /// What the heaviest group has.
+    fn heaviest(&self, groups: &mut Groups) -> u64 {
         let mut loads = vec![0; self.nodes.len()];
         for (node, load) in self.nodes.iter().enumerate() {
             loads[groups.find(node)] += load;
         }
-        loads.iter().all(|load| load * parts as u64 * 100 <= self.total() * SLACK)
+        loads.into_iter().max().unwrap_or(0)
     }
 }
 

@@ -3,8 +3,8 @@
 //! Whoever drives parts does this again and again, on as many threads as there are parts, or fewer; what comes out is the same:
 //!
 //! 1. Of all parts and of all packets that go from one to another, the first event is found, at `t`.
-//! 2. Each part gets the packets that come to it, first those of part 0 ([`Part::receive`]), and does all its events before `t` and the
-//!    [lookahead](Division::lookahead) ([`Part::advance`]): what another part does meanwhile reaches it later.
+//! 2. Each part gets the packets that come to it, first those of part 0 ([`Part::receive`]), and does all its events before `t` plus the
+//!    [lookahead](Division::lookahead), or a tenth of a second if that is shorter ([`Part::advance`]): what another part does meanwhile reaches it later.
 //! 3. Each part gives the packets that leave it ([`Part::take_crossings`]).
 //!
 //! At the end the parts are joined ([`Part::join`]), and the world of all of them tells its results.
@@ -14,7 +14,7 @@ use super::division::{Division, Member};
 use super::nodes::Nodes;
 use crate::error::WorldError;
 use crate::metrics::series::Recorder;
-use crate::model::{self, Scenario};
+use crate::model::Scenario;
 use crate::packet::Crossing;
 use crate::results::Captured;
 use fairspan_core::units::{Span, Time};
@@ -146,17 +146,20 @@ impl Nodes {
                 here.absorb(&mut other.flows.nodes[number], apart && part == receives);
             }
         }
+        let mut owners = vec![0; self.media.len()];
+        for link in &scenario.links {
+            if let Some(owner) = link.medium.and_then(|medium| owners.get_mut(medium as usize)) {
+                *owner = division.part(link.from);
+            }
+        }
         for (part, other) in (1..).zip(others) {
             self.bonds.absorb(&mut other.bonds);
             self.reliable.absorb(&mut other.reliable);
             self.rings.absorb(&mut other.rings);
             self.splits.absorb(&mut other.splits);
             self.processors.absorb(&mut other.processors);
-            for medium in 0..self.media.len() {
-                let of = |link: &&model::Link| link.medium == Some(medium as u32);
-                if scenario.links.iter().find(of).is_some_and(|link| division.part(link.from) == part) {
-                    std::mem::swap(&mut self.media[medium], &mut other.media[medium]);
-                }
+            for (medium, _) in owners.iter().enumerate().filter(|(_, owner)| **owner == part) {
+                std::mem::swap(&mut self.media[medium], &mut other.media[medium]);
             }
         }
         self.links.here = Box::default();

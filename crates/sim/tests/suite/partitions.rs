@@ -374,11 +374,12 @@ fn by_chance(seed: u64) -> String {
     text + "[metrics]\nseries = \"50ms\"\ndelay = true\n"
 }
 
-/// But for number 36: 31.197472 ms after its beginning a packet comes from another part in the very nanosecond in which a transmission ends there.
+/// But for two, in which something comes to a queue from another part in the very nanosecond of something else there: another packet at
+/// 217.155885 ms in number 3, and the end of a transmission at 31.197472 ms in number 36.
 #[test]
 fn networks_by_chance_do_the_same_in_parts_as_a_whole() {
     let mut divided = 0;
-    for seed in (1..=45).filter(|seed| *seed != 36) {
+    for seed in (1..=60).filter(|seed| ![3, 36].contains(seed)) {
         let text = by_chance(seed);
         if Division::new(&scenario(&text)).count() > 1 {
             let results = assert_same(&text);
@@ -387,7 +388,7 @@ fn networks_by_chance_do_the_same_in_parts_as_a_whole() {
             divided += 1;
         }
     }
-    assert!(divided > 20, "{divided}");
+    assert!(divided > 50, "{divided}");
 }
 
 #[test]
@@ -399,4 +400,59 @@ fn a_gateway_that_splits_and_links_that_share_a_medium_are_as_in_the_whole() {
     let results = assert_same(&air);
     assert!(results.splits[0].connections >= 3, "{:?}", results.splits);
     assert!(results.media.len() == 1 && results.flows.iter().all(|flow| flow.received > 0));
+}
+
+#[test]
+fn all_that_carries_packets_weighs_something() {
+    let pair = |n: usize, flow: &str| {
+        format!(
+            "[[node]]\nname = [\"a{n}\", \"b{n}\"]\n[[link]]\nname = \"x{n}\"\nfrom = \"a{n}\"\nto = \"b{n}\"\nrate = \"10Mbit\"\ndelay = \"15us\"\n\
+             [[link]]\nname = \"y{n}\"\nfrom = \"a{n}\"\nto = \"b{n}\"\nrate = \"10Mbit\"\ndelay = \"15us\"\n{flow}"
+        )
+    };
+    let reliable = |n: usize| {
+        pair(
+            n,
+            &format!(
+                "[[reliable]]\nname = \"e{n}\"\nends = [\"a{n}\", \"b{n}\"]\npaths = [{{ path = [\"x{n}\"] }}, {{ path = [\"y{n}\"] }}]\n"
+            ),
+        )
+    };
+    let bonds = |n: usize| {
+        pair(
+            n,
+            &format!(
+                "[[bond]]\nname = \"p{n}\"\nends = [\"a{n}\", \"b{n}\"]\nlinks = [\"x{n}\", \"y{n}\"]\n\
+                 [[flow]]\nname = \"f{n}\"\nfrom = \"a{n}\"\nto = \"b{n}\"\nkind = \"constant\"\nrate = \"1Mbit\"\nsize = \"500B\"\nvia = [\"p{n}\"]\n"
+            ),
+        )
+    };
+    for text in [(0..4).map(reliable).collect::<String>(), (0..4).map(bonds).collect()] {
+        let scenario = scenario(&format!("duration = \"100ms\"\npartitions = 2\n{text}"));
+        let division = Division::new(&scenario);
+        let parts: Vec<u32> = (0..4).map(|pair| division.part(2 * pair)).collect();
+        assert_eq!(parts.iter().filter(|part| **part == 0).count(), 2, "{parts:?}");
+        assert!((0..4).all(|pair| division.part(2 * pair) == division.part(2 * pair + 1)));
+        let whole = World::new(&scenario).expect("valid").finish().expect("conserved");
+        let results = divided(&scenario).1.finish().expect("packets are conserved");
+        assert_eq!(comparable(results), comparable(whole));
+    }
+}
+
+#[test]
+fn a_node_that_is_more_than_a_part_does_not_make_windows_short() {
+    let mut text = "duration = \"100ms\"\n[[node]]\nname = [\"ra\", \"rb\"]\nkind = \"router\"\n[[node]]\nname = [\"a1\", \"a2\", \"b1\", \"b2\"]\n\
+                    [[link]]\nname = \"wide\"\nfrom = \"ra\"\nto = \"rb\"\nrate = \"50Mbit\"\ndelay = \"10ms\"\n"
+        .to_owned();
+    for (host, router, delay) in [("a1", "ra", "1us"), ("a2", "ra", "1us"), ("b1", "rb", "5ms"), ("b2", "rb", "5ms")] {
+        text += &format!(
+            "[[link]]\nname = \"{host}\"\nfrom = \"{host}\"\nto = \"{router}\"\nrate = \"20Mbit\"\ndelay = \"{delay}\"\n"
+        );
+    }
+    text += "[[flow]]\nname = \"f#\"\ncount = 2\nfirst = 1\nfrom = \"a#\"\nto = \"b#\"\nkind = \"ftp\"\n";
+    let scenario = scenario(&text);
+    for (partitions, ms) in [(2, 10), (5, 10), (8, 10)] {
+        let division = Division::new(&Scenario { partitions, ..scenario.clone() });
+        assert_eq!(division.lookahead(), Span::from_millis(ms), "{partitions}: {}", division.count());
+    }
 }

@@ -167,7 +167,7 @@ pub(super) fn fewer_parts(finished: &[Finished]) -> Option<String> {
     let have = if fewest.parts == 1 { "it is one world".to_owned() } else { format!("it has {}", fewest.parts) };
     Some(format!(
         "the file asks for {} partitions, and {have}: the ends of links without delay or with jitter stay together, and so does what bonds, \
-         reliable flows, rings and media join, and both ends of flows other than `ftp` and sources of datagrams",
+         reliable flows, rings and media join, and both ends of flows other than `ftp` and sources of datagrams; and one node may have most of the packets",
         fewest.asked
     ))
 }

@@ -20,6 +20,8 @@ const LOOK: Duration = Duration::from_millis(20);
 const SLICE: u64 = 10_000;
 /// How often a thread looks whether the others have come before it lets somebody else have its core.
 const SPINS: u32 = 5_000;
+/// How long it leaves its core to others once it has looked twice as often.
+const NAP: Duration = Duration::from_micros(50);
 
 /// Who is told how far the run is: the packets that were recorded since, and the present. It says whether to go on.
 pub(super) type Look<'a> = &'a mut dyn FnMut(Vec<Captured>, Time) -> Result<bool, Error>;
@@ -68,27 +70,29 @@ struct Gate {
 }
 
 impl Gate {
-    /// Waits for all the others: whether it goes on.
-    fn wait(&self) -> bool {
+    /// Waits for all the others, and now and then asks meanwhile whether to stop: whether it goes on.
+    fn wait(&self, ask: &mut dyn FnMut() -> Result<bool, Error>) -> Result<bool, Error> {
         let round = self.round.load(Ordering::Acquire);
         if self.waiting.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
             self.waiting.store(0, Ordering::Relaxed);
             self.round.store(round.wrapping_add(1), Ordering::Release);
         } else {
-            let mut spins = 0;
+            let mut spins = 0_u32;
             while self.round.load(Ordering::Acquire) == round {
-                if self.stopped.load(Ordering::Acquire) {
-                    return false;
+                if self.stopped.load(Ordering::Acquire) || (spins > SPINS && !ask()?) {
+                    return Ok(false);
                 }
+                spins = spins.saturating_add(1);
                 if spins < SPINS {
-                    spins += 1;
                     std::hint::spin_loop();
-                } else {
+                } else if spins < 2 * SPINS {
                     std::thread::yield_now();
+                } else {
+                    std::thread::sleep(NAP);
                 }
             }
         }
-        !self.stopped.load(Ordering::Acquire)
+        Ok(!self.stopped.load(Ordering::Acquire))
     }
 
     fn stop(&self) {
@@ -124,10 +128,20 @@ pub(super) fn run(
     let exchange = Exchange { parts, gate, boxes: [Boxes::new(parts), Boxes::new(parts)] };
     let mut all = std::thread::scope(|scope| {
         let exchange = &exchange;
-        let helpers: Vec<_> = (1..threads)
-            .map(|thread| scope.spawn(move || exchange.run(scenario, division, thread, threads, None)))
-            .collect();
+        // Whatever happens here, nobody waits for this thread.
+        let mut leaves = Leaves(&exchange.gate, false);
+        let mut helpers = Vec::new();
+        for thread in 1..threads {
+            let run = move || exchange.run(scenario, division, thread, threads, None);
+            match std::thread::Builder::new().spawn_scoped(scope, run) {
+                Ok(helper) => helpers.push(helper),
+                Err(error) => {
+                    return Err(Error::Input(format!("no thread could be started: {error}; `--jobs 1` needs none")));
+                }
+            }
+        }
         let mut all = vec![exchange.run(scenario, division, 0, threads, Some(look))];
+        leaves.1 = true;
         for helper in helpers {
             all.push(helper.join().unwrap_or_else(|panic| resume_unwind(panic)));
         }
@@ -156,26 +170,37 @@ impl Exchange {
         let make = |number: usize| Ok((number, Part::new(scenario.clone(), division, number as u32)?));
         let parts = (thread..self.parts).step_by(threads).map(make).collect::<Result<Vec<_>, WorldError>>();
         let mut parts = parts.map_err(|error| Error::Input(error.to_string()))?;
-        let mut looked = Instant::now();
+        let (mut looked, mut now) = (Instant::now(), Time::ZERO);
+        let mut lists: Vec<Vec<Crossing>> = (0..self.parts).map(|_| Vec::new()).collect();
         for window in 0_usize.. {
             let boxes = &self.boxes[window % 2];
-            parts.iter_mut().for_each(|(number, part)| self.leave(boxes, *number, part));
-            if !self.gate.wait() {
+            parts.iter_mut().for_each(|(number, part)| self.leave(boxes, *number, part, &mut lists));
+            let mut ask = || match &mut look {
+                Some(look) if looked.elapsed() >= LOOK => {
+                    looked = Instant::now();
+                    look(Vec::new(), now)
+                }
+                _ => Ok(true),
+            };
+            if !self.gate.wait(&mut ask)? {
                 return Ok(None);
             }
             let first = boxes.next.iter().map(|next| next.load(Ordering::Relaxed)).min().unwrap_or(u64::MAX);
             let first = (first < u64::MAX).then(|| Time::from_nanos(first));
             if let Some(look) = &mut look {
                 let mut captured: Vec<Captured> = boxes.captured.iter().flat_map(take).collect();
-                if !captured.is_empty() || looked.elapsed() >= LOOK {
+                if !captured.is_empty() || first.is_none() || looked.elapsed() >= LOOK {
                     captured.sort_by_key(|captured| captured.at);
-                    if !look(captured, first.unwrap_or_else(|| parts[0].1.end()))? {
+                    let goes_on = look(captured, first.unwrap_or_else(|| parts[0].1.end()))?;
+                    // What is complete is kept.
+                    if !goes_on && first.is_some() {
                         return Ok(None);
                     }
                     looked = Instant::now();
                 }
             }
             let Some(first) = first else { break };
+            now = first;
             for (number, part) in &mut parts {
                 for from in 0..self.parts {
                     take(&boxes.crossings[from * self.parts + *number]).into_iter().for_each(|it| part.receive(it));
@@ -204,18 +229,16 @@ impl Exchange {
     }
 
     /// A part leaves what it has for others, and says when it goes on.
-    fn leave(&self, boxes: &Boxes, number: usize, part: &mut Part) {
+    fn leave(&self, boxes: &Boxes, number: usize, part: &mut Part, lists: &mut [Vec<Crossing>]) {
         let mut next = part.next_event().map_or(u64::MAX, |time| time.as_nanos());
         let end = part.end();
-        let mut lists: Vec<Vec<Crossing>> = Vec::new();
-        lists.resize_with(self.parts, Vec::new);
         part.take_crossings(&mut |to, crossing| {
             // What comes after the end still has to be counted as under way.
             next = next.min(crossing.due.min(end).as_nanos());
             lists[to as usize].push(crossing);
         });
-        for (to, list) in lists.into_iter().enumerate().filter(|(_, list)| !list.is_empty()) {
-            put(&boxes.crossings[number * self.parts + to], list);
+        for (to, list) in lists.iter_mut().enumerate().filter(|(_, list)| !list.is_empty()) {
+            put(&boxes.crossings[number * self.parts + to], std::mem::take(list));
         }
         let captured = part.take_captured();
         if !captured.is_empty() {
@@ -278,6 +301,22 @@ mod tests {
                 run(&scenario, &division, threads, &mut fail).is_err_and(|error| error.to_string().contains("full"))
             );
         }
+    }
+
+    #[test]
+    fn whoever_looks_sees_the_end_and_what_is_complete_is_kept() {
+        let (scenario, division) = tree();
+        let mut quiet = (*scenario).clone();
+        quiet.metrics.capture.clear();
+        quiet.duration = fairspan_core::units::Span::from_micros(50);
+        let (end, mut seen) = (Time::ZERO + quiet.duration, Vec::new());
+        let quiet = Arc::new(quiet);
+        let mut look = |_: Vec<Captured>, now: Time| {
+            seen.push(now);
+            Ok(now < end)
+        };
+        assert!(run(&quiet, &division, 2, &mut look).expect("it runs").is_some());
+        assert_eq!(seen.last(), Some(&end));
     }
 
     #[test]

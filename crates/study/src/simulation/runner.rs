@@ -1,6 +1,6 @@
 //! Runs every point and seed of a file, on all cores; the order of the results does not depend on who is first.
 //!
-//! A single run stays on the calling thread: it needs no other, and a small scenario is over before one has started.
+//! A single run whose world is not divided stays on the calling thread: it needs no other, and a small scenario is over before one has started.
 
 use super::capture::Captures;
 use super::meter::Meter;
@@ -44,7 +44,8 @@ pub struct Options<'a> {
     pub captures: Option<&'a Captures>,
     /// Numbers of the runs that are wanted; `None`: all of the file.
     pub runs: Option<(usize, usize)>,
-    /// What is done to each run before it begins, on the thread that runs it: parts of one's own are put in here.
+    /// What is done to each run before it begins, on the thread that runs it, and all of it, even where its world is divided: parts of one's
+    /// own are put in here.
     pub prepare: Option<&'a (dyn Fn(&mut Run) + Sync)>,
 }
 
@@ -220,6 +221,8 @@ fn one(
     meter: &Meter,
     stop: &mut dyn FnMut() -> bool,
 ) -> Result<Option<Finished>, Error> {
+    // What a thread was prepared with is not known to others.
+    let threads = if options.prepare.is_some() { 1 } else { threads };
     if let Some(prepare) = options.prepare {
         prepare(&mut run);
     }
