@@ -17,7 +17,7 @@ fn bench(folder: &Path, ns2: &str, more: &[&str]) -> Output {
     std::fs::write(&ns, format!("#!/bin/sh\n{ns2}\n")).expect("written");
     std::fs::set_permissions(&ns, std::fs::Permissions::from_mode(0o755)).expect("executable");
     let mut command = Command::new(env!("CARGO_BIN_EXE_fairspan"));
-    command.args(["bench", "sim", "--runs", "1", "--no-scaling"]).args(more);
+    command.args(["bench", "sim", "--runs", "1", "--no-scaling", "--no-divided"]).args(more);
     command.env("PATH", folder).env("HOME", folder).env("TMPDIR", folder);
     child::output(&mut command)
 }
