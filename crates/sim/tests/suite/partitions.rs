@@ -427,12 +427,21 @@ fn all_that_carries_packets_weighs_something() {
             ),
         )
     };
-    for text in [(0..4).map(reliable).collect::<String>(), (0..4).map(bonds).collect()] {
+    let plain = |n: usize| {
+        let flow = "kind = \"constant\"\nrate = \"1Mbit\"\nsize = \"500B\"\n";
+        pair(n, &format!("[[flow]]\nname = \"g{n}\"\nfrom = \"a{n}\"\nto = \"b{n}\"\nvia = [\"x{n}\"]\n{flow}"))
+    };
+    // Reliable flows alone, and beside a flow; a bond, which is as much work as two flows.
+    for (text, apart) in [
+        ((0..4).map(reliable).collect::<String>(), vec![0, 0, 1, 1]),
+        ((0..3).map(reliable).collect::<String>() + &plain(3), vec![0, 0, 1, 1]),
+        (bonds(0) + &plain(1) + &plain(2), vec![0, 1, 1]),
+    ] {
         let scenario = scenario(&format!("duration = \"100ms\"\npartitions = 2\n{text}"));
         let division = Division::new(&scenario);
-        let parts: Vec<u32> = (0..4).map(|pair| division.part(2 * pair)).collect();
-        assert_eq!(parts.iter().filter(|part| **part == 0).count(), 2, "{parts:?}");
-        assert!((0..4).all(|pair| division.part(2 * pair) == division.part(2 * pair + 1)));
+        let pairs = 0..apart.len() as u32;
+        assert_eq!(pairs.clone().map(|pair| division.part(2 * pair)).collect::<Vec<u32>>(), apart);
+        assert_eq!(pairs.map(|pair| division.part(2 * pair + 1)).collect::<Vec<u32>>(), apart);
         let whole = World::new(&scenario).expect("valid").finish().expect("conserved");
         let results = divided(&scenario).1.finish().expect("packets are conserved");
         assert_eq!(comparable(results), comparable(whole));
