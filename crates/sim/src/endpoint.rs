@@ -68,8 +68,8 @@ pub trait Endpoint: std::fmt::Debug + Send {
         let _ = now;
     }
 
-    /// One of the two ends is elsewhere: the sender's, or with `reverse` the receiver's. The endpoint does what that end does to its own
-    /// state, and neither sends for it nor minds its timers. Only what [`can be apart`](crate::world) is asked to.
+    /// One of the two ends is in another part of a divided world: the sender's, or with `reverse` the receiver's. From now on nothing is
+    /// sent for it, and its timers do not run. Asked only of endpoints whose two ends know of each other by their packets alone.
     fn silence(&mut self, reverse: bool) {
         let _ = reverse;
     }

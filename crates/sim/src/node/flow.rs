@@ -140,6 +140,9 @@ impl Flow {
             Transport::Tcp(_) => 0,
         };
         let agent = match (source, &model.transport) {
+            // A source is where its packets begin; an endpoint is at both ends.
+            _ if here == [false; 2] => Agent::Done,
+            (Some(_), Transport::Datagram { .. }) if !here[0] => Agent::Done,
             (Some(source), Transport::Datagram { .. }) => match source.metronome() {
                 Some(metronome) => Agent::Metronome(metronome.clone()),
                 None => Agent::Source(Box::new(source)),
@@ -161,9 +164,6 @@ impl Flow {
                 endpoint.map_or(Agent::Done, |endpoint| Agent::Endpoint(Box::new(attach(endpoint))))
             }
         };
-        // A source is where its packets begin; an endpoint is at both ends.
-        let present = if matches!(agent, Agent::Endpoint(_)) { here[0] || here[1] } else { here[0] };
-        let agent = if present { agent } else { Agent::Done };
         let meter = FlowMeter::new(&scenario.metrics, outage);
         let (next_size, numbers, sent_before) = (0, [0; 2], 0);
         Ok(Flow {

@@ -13,7 +13,7 @@
 //!
 //! Nothing here is random, and nothing depends on the machine: the division belongs to the scenario.
 
-use crate::model::{Hop, MOST_PARTITIONS, Scenario, Transport};
+use crate::model::{Flow, Hop, Link, MOST_PARTITIONS, Scenario, Transport};
 use crate::traffic::Config;
 use fairspan_core::link::Capacity;
 use fairspan_core::units::Span;
@@ -50,9 +50,9 @@ impl Division {
     pub fn new(scenario: &Scenario) -> Division {
         let nodes = scenario.nodes.len();
         let asked = scenario.partitions.clamp(1, MOST_PARTITIONS) as usize;
-        let known = scenario.links.iter().all(|link| (link.from.max(link.to) as usize) < nodes);
-        if asked < 2 || !known {
-            return Division::whole(nodes);
+        let known = |link: &Link| (link.from.max(link.to) as usize) < nodes;
+        if asked < 2 || !scenario.links.iter().all(known) {
+            return Division::whole();
         }
         let mut fixed = Groups::new(nodes);
         join_fixed(scenario, &mut fixed);
@@ -62,14 +62,14 @@ impl Division {
         let cost = |delay: &Span| load.cost(&mut fixed.with_links_below(scenario, *delay), asked, *delay);
         let costs = delays.iter().rev().step_by(step).map(|delay| (cost(delay), *delay));
         // Of several that are as good, the longest.
-        let Some((_, shortest)) = costs.min_by(|a, b| a.0.total_cmp(&b.0)) else { return Division::whole(nodes) };
+        let Some((_, shortest)) = costs.min_by(|a, b| a.0.total_cmp(&b.0)) else { return Division::whole() };
         let mut groups = fixed.with_links_below(scenario, shortest);
         let parts = Growth::new(&load, &mut groups).divide(asked);
         Division::of(scenario, (0..nodes).map(|node| parts[&groups.find(node)]).collect())
     }
 
-    fn whole(nodes: usize) -> Division {
-        Division { parts: vec![0; nodes], count: 1, lookahead: Span::ZERO }
+    fn whole() -> Division {
+        Division { parts: Vec::new(), count: 1, lookahead: Span::ZERO }
     }
 
     /// Parts that have nodes are numbered anew, in the order of their first nodes.
@@ -79,7 +79,7 @@ impl Division {
             let next = numbers.len() as u32;
             *part = *numbers.entry(*part).or_insert(next);
         }
-        let cut = |link: &&crate::model::Link| parts[link.from as usize] != parts[link.to as usize];
+        let cut = |link: &&Link| parts[link.from as usize] != parts[link.to as usize];
         let lookahead = scenario.links.iter().filter(cut).map(least_delay).min().unwrap_or(scenario.duration);
         Division { count: numbers.len() as u32, parts, lookahead }
     }
@@ -117,7 +117,7 @@ impl Member {
 }
 
 /// What a link carries in bit/s, as far as that is said.
-fn rate(link: &crate::model::Link) -> f64 {
+fn rate(link: &Link) -> f64 {
     match link.profile.capacity {
         Capacity::Constant(rate) => rate.as_bits_per_sec() as f64,
         _ => UNKNOWN,
@@ -125,12 +125,12 @@ fn rate(link: &crate::model::Link) -> f64 {
 }
 
 /// The least time that a packet takes over a link, where it is sure to take any.
-fn least_delay(link: &crate::model::Link) -> Span {
+fn least_delay(link: &Link) -> Span {
     if link.profile.jitter > Span::ZERO { Span::ZERO } else { link.profile.delay }
 }
 
 /// Whether the two ends of a flow can be apart: each of them goes by its own packets alone.
-pub(crate) fn can_be_apart(flow: &crate::model::Flow) -> bool {
+fn can_be_apart(flow: &Flow) -> bool {
     match (&flow.transport, &flow.traffic) {
         (Transport::Tcp(_), Config::Ftp { .. }) => true,
         (Transport::Tcp(_), _) => false,
@@ -381,9 +381,7 @@ impl Growth {
     fn settle(&mut self, most: u64, parts: usize) -> bool {
         let mut has = vec![0; parts];
         for (group, load) in &self.loads {
-            // The rest of the divisions may have left a last one over.
-            let part = *self.part.entry(*group).or_insert(parts as u32 - 1);
-            has[part as usize] += load;
+            has[self.part[group] as usize] += load;
         }
         let mut moved = false;
         for (group, near) in &self.near {

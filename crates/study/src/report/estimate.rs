@@ -159,19 +159,6 @@ impl Alike {
     }
 }
 
-/// What a reader has to know where a world could not be divided into as many parts as its scenario asks for.
-pub(super) fn fewer_parts(finished: &[Finished]) -> Option<String> {
-    let divided = finished.iter().filter_map(|run| run.results.partitions);
-    let fewest =
-        divided.filter(|partitions| partitions.parts < partitions.asked).min_by_key(|partitions| partitions.parts)?;
-    let have = if fewest.parts == 1 { "it is one world".to_owned() } else { format!("it has {}", fewest.parts) };
-    Some(format!(
-        "the file asks for {} partitions, and {have}: the ends of links without delay or with jitter stay together, and so does what bonds, \
-         reliable flows, rings and media join, and both ends of flows other than `ftp` and sources of datagrams; and one node may have most of the packets",
-        fewest.asked
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,8 +1,9 @@
 //! A report as one HTML file: tables and plots, nothing fetched, no script, readable in light and dark.
 
 use super::document::{VERSION, hash};
-use super::estimate::{alike, estimates, fewer_parts};
+use super::estimate::estimates;
 use super::text::{self, Rows};
+use super::warnings::warnings;
 use super::words::escape;
 use super::{chart, timeline, transfers};
 use crate::simulation::{Batch, Expected, Finished};
@@ -205,10 +206,7 @@ fn summary(page: &mut Page, file: &File, batch: &Batch, expected: &[Expected]) {
         let hold = expected.iter().filter(|expected| expected.holds).count();
         page.paragraph(&format!("Of {} values that the file expects, {hold} came out so.", expected.len()));
     }
-    if let Some(warning) = alike(&batch.finished).warning() {
-        page.paragraph(&format!("Warning: {warning}."));
-    }
-    if let Some(warning) = fewer_parts(&batch.finished) {
+    for warning in warnings(&batch.finished) {
         page.paragraph(&format!("Warning: {warning}."));
     }
 }

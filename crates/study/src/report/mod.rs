@@ -18,6 +18,7 @@ pub mod summary;
 pub mod text;
 mod timeline;
 mod transfers;
+mod warnings;
 mod words;
 
 pub use chart::asked as plots;

@@ -1,9 +1,10 @@
 //! What `fairspan sim` says on a terminal.
 
 use super::document::hash;
-use super::estimate::{alike, estimates, fewer_parts};
+use super::estimate::estimates;
 use super::text::{self, MOST_ROWS, index, quantity};
 use super::transfers;
+use super::warnings::warnings;
 use super::words::short;
 use crate::simulation::{Batch, Expected};
 use fairspan_sim::results::Results;
@@ -32,10 +33,7 @@ pub fn summary(file: &File, batch: &Batch, expected: &[Expected]) -> String {
     if !classes.rows.is_empty() {
         out += &classes.text();
     }
-    if let Some(warning) = alike(&batch.finished).warning() {
-        let _ = writeln!(out, "warning: {warning}");
-    }
-    if let Some(warning) = fewer_parts(&batch.finished) {
+    for warning in warnings(&batch.finished) {
         let _ = writeln!(out, "warning: {warning}");
     }
     if !expected.is_empty() {

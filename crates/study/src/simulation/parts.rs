@@ -100,6 +100,25 @@ impl Gate {
     }
 }
 
+/// Whoever watches, asked by one thread.
+struct Watched<'a> {
+    look: Option<Look<'a>>,
+    last: Instant,
+}
+
+impl Watched<'_> {
+    /// Whether to go on, as far as it is time to ask.
+    fn ask(&mut self, now: Time) -> Result<bool, Error> {
+        if self.look.is_some() && self.last.elapsed() >= LOOK { self.tell(Vec::new(), now) } else { Ok(true) }
+    }
+
+    /// Whether to go on after this.
+    fn tell(&mut self, captured: Vec<Captured>, now: Time) -> Result<bool, Error> {
+        self.last = Instant::now();
+        self.look.as_mut().map_or(Ok(true), |look| look(captured, now))
+    }
+}
+
 /// Ends the wait of the others where a thread ends by an error or a panic.
 struct Leaves<'a>(&'a Gate, bool);
 
@@ -164,43 +183,34 @@ impl Exchange {
         division: &Arc<Division>,
         thread: usize,
         threads: usize,
-        mut look: Option<Look<'_>>,
+        look: Option<Look<'_>>,
     ) -> Result<Option<Vec<(usize, Part)>>, Error> {
         let mut leaves = Leaves(&self.gate, false);
         let make = |number: usize| Ok((number, Part::new(scenario.clone(), division, number as u32)?));
         let parts = (thread..self.parts).step_by(threads).map(make).collect::<Result<Vec<_>, WorldError>>();
         let mut parts = parts.map_err(|error| Error::Input(error.to_string()))?;
-        let (mut looked, mut now) = (Instant::now(), Time::ZERO);
+        let (mut watch, mut now) = (Watched { look, last: Instant::now() }, Time::ZERO);
         let mut lists: Vec<Vec<Crossing>> = (0..self.parts).map(|_| Vec::new()).collect();
         for window in 0_usize.. {
             let boxes = &self.boxes[window % 2];
             parts.iter_mut().for_each(|(number, part)| self.leave(boxes, *number, part, &mut lists));
-            let mut ask = || match &mut look {
-                Some(look) if looked.elapsed() >= LOOK => {
-                    looked = Instant::now();
-                    look(Vec::new(), now)
-                }
-                _ => Ok(true),
-            };
-            if !self.gate.wait(&mut ask)? {
+            if !self.gate.wait(&mut || watch.ask(now))? {
                 return Ok(None);
             }
             let first = boxes.next.iter().map(|next| next.load(Ordering::Relaxed)).min().unwrap_or(u64::MAX);
             let first = (first < u64::MAX).then(|| Time::from_nanos(first));
-            if let Some(look) = &mut look {
+            now = first.unwrap_or_else(|| parts[0].1.end());
+            if thread == 0 {
                 let mut captured: Vec<Captured> = boxes.captured.iter().flat_map(take).collect();
-                if !captured.is_empty() || first.is_none() || looked.elapsed() >= LOOK {
-                    captured.sort_by_key(|captured| captured.at);
-                    let goes_on = look(captured, first.unwrap_or_else(|| parts[0].1.end()))?;
-                    // What is complete is kept.
-                    if !goes_on && first.is_some() {
-                        return Ok(None);
-                    }
-                    looked = Instant::now();
+                captured.sort_by_key(|captured| captured.at);
+                let goes_on =
+                    if captured.is_empty() && first.is_some() { watch.ask(now) } else { watch.tell(captured, now) };
+                // What is complete is kept.
+                if !goes_on? && first.is_some() {
+                    return Ok(None);
                 }
             }
             let Some(first) = first else { break };
-            now = first;
             for (number, part) in &mut parts {
                 for from in 0..self.parts {
                     take(&boxes.crossings[from * self.parts + *number]).into_iter().for_each(|it| part.receive(it));
@@ -209,16 +219,8 @@ impl Exchange {
             for (_, part) in &mut parts {
                 let until = part.window(first);
                 while !part.advance_some(until, SLICE) {
-                    if self.gate.stopped.load(Ordering::Relaxed) {
+                    if self.gate.stopped.load(Ordering::Relaxed) || !watch.ask(now)? {
                         return Ok(None);
-                    }
-                    if let Some(look) = &mut look
-                        && looked.elapsed() >= LOOK
-                    {
-                        if !look(Vec::new(), first)? {
-                            return Ok(None);
-                        }
-                        looked = Instant::now();
                     }
                 }
             }

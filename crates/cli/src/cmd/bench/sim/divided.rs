@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// The scenario, as it stands in the repository.
 const SCENARIO: &str = include_str!("../../../../../../scenarios/workloads/large-tree.toml");
-/// Parts at most: more than these are of use only to machines with more cores than anyone has measured.
+/// Parts at most: nobody has measured more.
 const MOST: usize = 16;
 
 /// One way to run it.
