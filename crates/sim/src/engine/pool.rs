@@ -63,7 +63,7 @@ impl Pool {
     }
 
     /// Takes a packet in.
-    #[inline]
+    #[inline(always)]
     pub fn insert(&mut self, packet: Packet) -> Handle {
         let Packet { flow, reverse, number, size, created, connection, step, dscp, body } = packet;
         let (mark, content) = match &body {
