@@ -31,7 +31,9 @@ impl<P: Packet> Bond<P> {
             let c = &self.channels[channel];
             // What its packets usually take: the peer gives the others as long.
             let delay = c.path.delay.delay(reference)? + c.path.delay.full_variation();
-            Some(Candidate { channel, rate: c.known_rate()?, sure: c.is_sure_of_rate(), delay, trip: c.path.rtt()? })
+            let loss = c.path.flight.as_ref().and_then(|flight| flight.losses.own_ppm()).unwrap_or(0);
+            let (rate, sure) = (c.known_rate()?, c.is_sure_of_rate());
+            Some(Candidate { channel, rate, sure, loss, delay, trip: c.path.rtt()? })
         };
         let mut all = each(self.channels.eligible()).map(candidate).collect::<Option<Vec<_>>>()?;
         all.sort_by_key(|c| (c.delay, c.channel));

@@ -10,7 +10,7 @@ use super::class::ClassMode;
 use super::classed::ClassReport;
 use super::compressed::FASTEST as COMPRESSED_TO;
 use super::config::Mode;
-use super::reserve::{Candidate, TYPICAL, duration, used_at_once};
+use super::reserve::{Candidate, TYPICAL, time_over, used_at_once};
 use super::slight::{FRAME, slight};
 use super::treatment::Treatment;
 use crate::options::Words;
@@ -158,13 +158,13 @@ impl<P: Packet> Bond<P> {
         self.tell_fastest(now, &mut channels, &mut told);
         if let Some(one) = each(channels).next()
             && self.config.spare_copies
-            && let Some(flight) = self.channels[one].path.flight.as_ref().filter(|flight| flight.loses())
+            && let Some(flight) = self.channels[one].path.flight.as_ref().filter(|flight| flight.losses.loses())
         {
             let each = if self.protect.cover.is_some() && self.peer.mends { "each that has no parity" } else { "each" };
             told.because.push(format!(
                 "{each} goes a second time, because {} loses {}",
                 self.name(one),
-                percent(flight.loss_ppm())
+                percent(flight.losses.ppm())
             ));
             told.change.push(format!("{} loses less than one packet in a thousand: each goes once", self.name(one)));
         }
@@ -378,8 +378,9 @@ impl<P: Packet> Bond<P> {
                 self.tell_called(c, told);
             } else if reserve.planned & bit(c.channel) != 0 {
                 let (with, without) = (time_over(&all[..=k]), time_over(&all[..k]));
+                let little = if with < without { "that gains too little, so " } else { "" };
                 told.because.push(format!(
-                    "{name} adds {} to {}, and a transfer of {} MB would take {} with it and {} without: it is in reserve",
+                    "{name} adds {} to {}, and a transfer of {} MB would take {} with it and {} without: {little}it is in reserve",
                     mbit(c.rate), mbit(sum(&all[..k])), TYPICAL.as_u64() / 1_000_000, seconds(with), seconds(without)
                 ));
                 self.tell_called(c, told);
@@ -396,6 +397,16 @@ impl<P: Packet> Bond<P> {
                     ));
                 }
             } else {
+                let lossless = all.iter().map(|c| Candidate { loss: 0, ..*c }).collect::<Vec<_>>();
+                if let Some(most) =
+                    all[..k].iter().max_by_key(|c| c.loss).filter(|_| used_at_once(&lossless, None) <= k)
+                {
+                    told.because.push(format!(
+                        "{} loses {} of its packets by itself, and {name} brings what goes once more in time: it is used at once",
+                        self.name(most.channel),
+                        percent(most.loss)
+                    ));
+                }
                 let later = |n: usize| Some(longer(c.delay, n)).filter(|delay| !is_used(&|c| c.delay = *delay));
                 if let Some(delay) = first(later) {
                     let span = delay - all[0].delay;
@@ -563,12 +574,6 @@ fn part(span: Span, steps: usize) -> Span {
 
 fn sum(all: &[Candidate]) -> Rate {
     Rate::from_bits_per_sec(all.iter().map(|c| c.rate.as_bits_per_sec()).fold(0, u64::saturating_add))
-}
-
-/// How long a typical transfer takes over these, which are in the order of their delays.
-fn time_over(all: &[Candidate]) -> Span {
-    let (Some(first), Some(last)) = (all.first(), all.last()) else { return Span::ZERO };
-    duration(sum(all), first.trip + (last.delay - first.delay))
 }
 
 fn mbit(rate: Rate) -> String {

@@ -138,7 +138,7 @@ impl<P: Packet> Bond<P> {
     /// By which channel a second frame goes that carries the same, because `first` loses some itself: a second loss costs another
     /// round trip.
     fn second(&self, now: Time, first: ChannelId, bucket: u16) -> Option<ChannelId> {
-        let loses = self.channels[first].path.flight.as_ref().is_some_and(|flight| flight.loses());
+        let loses = self.channels[first].path.flight.as_ref().is_some_and(|flight| flight.losses.loses());
         let others = self.carriers(bucket) & !bit(first);
         if !loses || others == 0 {
             return None;

@@ -38,6 +38,11 @@ use alloc::vec::Vec;
 pub(super) const TYPICAL: Bytes = Bytes::new(20_000_000);
 /// What all those that are held back add is no more than what the others have, and one part in so many of it: rates are measured.
 const TOLERANCE: u64 = 4;
+/// Channels that add no more than one part in so many to what the others carry, and gain less than one part in so many of the time, are in reserve.
+const LITTLE: u64 = 12;
+const WORTH: u64 = 32;
+/// Bytes of a packet of TCP.
+const PACKET: u64 = 1_448;
 /// What TCP begins with (RFC 6928).
 const FIRST_WINDOW: Bytes = Bytes::new(14_600);
 
@@ -119,6 +124,8 @@ pub(super) struct Candidate {
     pub(super) rate: Rate,
     /// Whether it carries no more than that.
     pub(super) sure: bool,
+    /// Frames of a million that it loses by itself.
+    pub(super) loss: u32,
     pub(super) delay: Span,
     pub(super) trip: Span,
 }
@@ -165,11 +172,43 @@ impl Reserve {
     }
 }
 
-/// How long a typical transfer takes from its beginning over paths of `rate` together and this round trip.
-pub(super) fn duration(rate: Rate, trip: Span) -> Span {
-    let doublings = doublings(rate.bytes_in(trip).as_u64(), FIRST_WINDOW.as_u64());
-    let start = u128::from(trip.as_nanos()) * u128::from(doublings) / 256;
-    rate.transmit_time(TYPICAL) + Span::from_nanos(u64::try_from(start).unwrap_or(u64::MAX))
+/// How long a typical transfer takes from its beginning over paths of `rate` together and this round trip, which hold up all behind so many of a million packets.
+pub(super) fn duration(rate: Rate, trip: Span, held_up: u64) -> Span {
+    let window = rate.bytes_in(trip).as_u64();
+    let full = rate.transmit_time(TYPICAL) + start(trip, window);
+    // Nothing is held up before slow start is over.
+    let smooth = (PACKET * 1_000_000).checked_div(held_up).unwrap_or(u64::MAX);
+    if smooth >= window {
+        return full;
+    }
+    full.max(start(trip, smooth) + congested(trip, smooth))
+}
+
+/// How long slow start takes up to this window.
+fn start(trip: Span, window: u64) -> Span {
+    let start = u128::from(trip.as_nanos()) * u128::from(doublings(window, FIRST_WINDOW.as_u64())) / 256;
+    Span::from_nanos(u64::try_from(start).unwrap_or(u64::MAX))
+}
+
+/// How long a typical transfer takes at least that begins with this window, which grows as CUBIC's does after slow start: W(t) = W(0) + 0.4 t^3 packets. Half of
+/// that, because a packet that is mended soon does not always end slow start, and short round trips let a window grow faster.
+fn congested(trip: Span, window: u64) -> Span {
+    let packets = u128::from(TYPICAL.as_u64() / PACKET);
+    // Packets times seconds, in millionths: W(0) t, or 0.1 t^4.
+    let work = packets * u128::from(trip.as_nanos() / 1_000);
+    let constant = work * u128::from(PACKET) / u128::from(window.max(1));
+    let growing = (work * 10 * 1_000_000_000_000_000_000).isqrt().isqrt();
+    Span::from_micros(u64::try_from(constant.min(growing) / 2).unwrap_or(u64::MAX))
+}
+
+/// Of a million packets over these channels so many hold up those behind: they are lost, and the other channels have no time for their copies.
+fn held_up(used: &[Candidate], bits: u64) -> u64 {
+    let lost = |c: &Candidate| {
+        let rate = c.rate.as_bits_per_sec();
+        u128::from(c.loss) * u128::from(rate.saturating_sub(bits - rate))
+    };
+    let lost: u128 = used.iter().map(lost).sum();
+    u64::try_from(lost / u128::from(bits.max(1))).unwrap_or(u64::MAX)
 }
 
 /// The logarithm to the base of two of `window / first`, in 256ths, straight between whole numbers.
@@ -182,22 +221,36 @@ fn doublings(window: u64, first: u64) -> u64 {
     (whole - 8) * 256 + (ratio - (1 << whole)).saturating_mul(256) / (1 << whole)
 }
 
+/// How long a typical transfer takes over these, which are in the order of their delays.
+pub(super) fn time_over(used: &[Candidate]) -> Span {
+    let (Some(first), Some(last)) = (used.first(), used.last()) else { return Span::ZERO };
+    let bits = sum(used);
+    duration(Rate::from_bits_per_sec(bits), first.trip + (last.delay - first.delay), held_up(used, bits))
+}
+
+/// What they carry together, in bits a second.
+fn sum(candidates: &[Candidate]) -> u64 {
+    candidates.iter().map(|c| c.rate.as_bits_per_sec()).fold(0, u64::saturating_add)
+}
+
 /// How many of the candidates, which are in the order of their delays, are used at once. `before`: how many were, if that was
 /// decided before.
 pub(super) fn used_at_once(candidates: &[Candidate], before: Option<usize>) -> usize {
-    let Some(first) = candidates.first() else { return 0 };
-    let all = candidates.iter().map(|c| c.rate.as_bits_per_sec()).fold(0, u64::saturating_add);
-    let mut bits = 0u64;
-    let times: Vec<Option<Span>> = candidates
-        .iter()
-        .map(|c| {
-            bits = bits.saturating_add(c.rate.as_bits_per_sec());
-            let time = duration(Rate::from_bits_per_sec(bits), first.trip + (c.delay - first.delay));
-            ((all - bits) <= bits.saturating_add(bits / TOLERANCE)).then_some(time)
-        })
-        .collect();
+    let all = sum(candidates);
+    let of_first = |k: usize| {
+        let bits = sum(&candidates[..k]);
+        ((all - bits) <= bits.saturating_add(bits / TOLERANCE)).then(|| time_over(&candidates[..k]))
+    };
+    let times: Vec<Option<Span>> = (1..=candidates.len()).map(of_first).collect();
     let possible = times.iter().enumerate().filter_map(|(k, time)| Some(((*time)?, core::cmp::Reverse(k))));
     let Some((least, core::cmp::Reverse(best))) = possible.min() else { return candidates.len() };
+    // Those that add little are worth no risk.
+    let good = least + Span::from_nanos(least.as_nanos() / WORTH);
+    let enough = |k: &usize| {
+        let bits = sum(&candidates[..=*k]);
+        times[*k].is_some_and(|time| time <= good) && sum(&candidates[..=best]) - bits <= bits / LITTLE
+    };
+    let best = (0..best).find(enough).unwrap_or(best);
     let kept = before.map(|n| n.clamp(1, candidates.len()) - 1);
     match kept.and_then(|kept| times[kept].zip(Some(kept))) {
         Some((time, kept)) if (time - least).as_nanos() < time.as_nanos() / 10 => kept + 1,
@@ -215,6 +268,7 @@ mod tests {
             channel: ChannelId(n as u8),
             rate: Rate::from_mbit(*rate),
             sure: true,
+            loss: 0,
             delay: Span::from_millis(*delay),
             trip: Span::from_millis(2 * delay),
         };
@@ -228,9 +282,9 @@ mod tests {
     #[test]
     fn what_a_transfer_takes_is_its_bytes_and_slow_start() {
         // 1.6 s of bytes, and from 14.6 kB to 500 kB in 5.1 doublings of 40 ms.
-        let time = duration(Rate::from_mbit(100), Span::from_millis(40));
+        let time = duration(Rate::from_mbit(100), Span::from_millis(40), 0);
         assert!((1.800..1.808).contains(&time.as_secs_f64()), "{time:?}");
-        assert_eq!(duration(Rate::from_mbit(8), Span::from_millis(10)), Span::from_secs(20), "one window is enough");
+        assert_eq!(duration(Rate::from_mbit(8), Span::from_millis(10), 0), Span::from_secs(20), "one window is enough");
         for (window, first, expected) in [(1, 1, 0), (2, 1, 256), (3, 1, 384), (4, 1, 512), (64, 1, 1536), (1, 2, 0)] {
             assert_eq!(doublings(window, first), expected, "{window}/{first}");
         }
@@ -254,6 +308,46 @@ mod tests {
             assert_eq!(used(&all), 2, "{all:?}");
         }
         assert_eq!((used(&[(7, 3)]), used(&[])), (1, 0));
+    }
+
+    #[test]
+    fn a_channel_that_adds_and_gains_little_is_in_reserve() {
+        // A fortieth and 4 ms more: 2.20 and 2.21 s.
+        assert_eq!(used(&[(85, 30), (2, 34)]), 1);
+        // A tenth, which gains as much.
+        assert_eq!(used(&[(100, 20), (10, 20)]), 2);
+        // What it joins adds little, and gains as little.
+        assert_eq!(used(&[(50, 10), (50, 10), (3, 12)]), 2);
+        assert_eq!(used(&[(3, 10), (100, 10)]), 2, "the fastest alone would be too little");
+    }
+
+    #[test]
+    fn what_holds_up_those_behind_it_takes_slow_start_and_cubic() {
+        let time = |ppm| duration(Rate::from_mbit(263), Span::from_millis(150), ppm).as_secs_f64();
+        assert_eq!(time(0), time(293), "a window of 3405 packets");
+        // Slow start to 57 packets, and half of (10 n T)^(1/4) for 13,812 packets.
+        assert!((6.3..6.5).contains(&time(17_590)), "{}", time(17_590));
+        // Few are as long as the windows that they leave take: 500 packets.
+        assert!((2.9..3.0).contains(&time(2_000)), "{}", time(2_000));
+        let short = |ppm| duration(Rate::from_mbit(8), Span::from_millis(10), ppm);
+        assert_eq!((short(0), short(100_000)), (Span::from_secs(20), Span::from_secs(20)), "seven packets");
+        assert!(duration(Rate::from_bits_per_sec(u64::MAX), Span::from_secs(60), 1_000_000) > Span::from_secs(20));
+    }
+
+    #[test]
+    fn a_channel_that_loses_is_not_used_alone_where_another_one_has_time_for_copies() {
+        // The rates and delays, and what the first loses.
+        let used = |all: &[(u64, u64)], loss: u32| {
+            let mut all = candidates(all);
+            all[0].loss = loss;
+            used_at_once(&all, Some(1))
+        };
+        let near_and_far = [(263, 76), (268, 138)];
+        assert_eq!((used(&near_and_far, 0), used(&near_and_far, 17_590)), (1, 2));
+        // One that has no time for most copies is no help.
+        assert_eq!(used(&[(263, 76), (20, 138)], 17_590), 1);
+        // A short way, on which a window is too small to be held up.
+        assert_eq!(used(&[(48, 3), (32, 205)], 1_760), 1);
     }
 
     #[test]

@@ -51,6 +51,7 @@ mod tests {
             channel: ChannelId(n as u8),
             rate: Rate::from_bits_per_sec(1000 * rate),
             sure: true,
+            loss: 0,
             delay: Span::from_millis(10),
             trip: Span::from_millis(20),
         };

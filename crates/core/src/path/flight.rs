@@ -17,13 +17,14 @@
 //! | round trip | the report's arrival less the frame's departure less what the peer held it |
 //! | transit | the peer's clock at the arrival of the highest less ours at its departure: the clocks' offset is the same on all paths |
 //! | queue | transit less the smallest of the last 10 to 20 s, smoothed by a quarter |
-//! | loss | lost and delivered frames, each weighing a 256th less than the one after it |
+//! | loss | see [`losses`](super::losses) |
 //!
 //! Cost: O(1) a frame, amortised. Memory: at most [`MOST`] records, 56 bytes each; the oldest is taken for lost at the bound.
 //! Invariants: each record is settled once; `in_flight` is the sum of the open ones; whatever the peer says, no round trip is
 //! longer than the time since the frame left, and nothing is settled that was not sent.
 
 use super::delay::Smallest;
+use super::losses::Losses;
 use crate::loss::delivery_rate::{DeliveryRate, Sample, Stamp};
 use crate::units::{Bytes, Rate, Span, Time};
 use crate::wire::envelope::Feedback;
@@ -37,8 +38,6 @@ pub(crate) const MOST: usize = 32_768;
 const THRESHOLD: u64 = 3;
 /// Numbers that a report tells one by one, the highest included.
 const TOLD: u64 = 65;
-/// What more than so many of a million frames are lost of counts as lossy.
-const LOSES: u32 = 1_000;
 /// Before so many arrived nobody knows.
 const UNKNOWN: u64 = 1_000;
 
@@ -120,8 +119,7 @@ pub(crate) struct Flight {
     transits: Smallest<i64>,
     latest: Option<Transit>,
     queue: Span,
-    /// Parts in 2^32 that are lost.
-    loss: u64,
+    pub(crate) losses: Losses,
     pub(crate) delivered_packets: u64,
     pub(crate) lost_packets: u64,
     settled: VecDeque<Settled>,
@@ -155,7 +153,7 @@ impl Default for Flight {
             transits: Smallest::default(),
             latest: None,
             queue: Span::ZERO,
-            loss: 0,
+            losses: Losses::default(),
             delivered_packets: 0,
             lost_packets: 0,
             settled: VecDeque::new(),
@@ -312,7 +310,7 @@ impl Flight {
         self.threshold = self.threshold.max(later + 1);
         self.lost_packets -= 1;
         self.delivered_packets += 1;
-        self.loss -= self.loss.min((1 << 32) >> 8);
+        self.losses.on_overtaken();
         true
     }
 
@@ -359,7 +357,7 @@ impl Flight {
         self.tell(note, number, true);
         self.in_flight -= bytes;
         self.delivered_packets += 1;
-        self.loss -= self.loss >> 8;
+        self.losses.on_delivered(self.queue);
         report.delivered += Bytes::new(bytes);
         report.longest = report.longest.max(bytes);
         true
@@ -384,7 +382,7 @@ impl Flight {
 
     fn on_loss(&mut self) {
         self.lost_packets += 1;
-        self.loss += ((1 << 32) - self.loss) >> 8;
+        self.losses.on_lost(self.queue);
     }
 
     /// Settles what is behind: `untold` frames arrived of those that the report does not tell one by one.
@@ -486,20 +484,10 @@ impl Flight {
         self.queue
     }
 
-    /// Whether more than one frame in a thousand is lost.
-    pub(crate) fn loses(&self) -> bool {
-        self.loss_ppm() >= LOSES
-    }
-
     /// Whether frames are lost now and then: more than one in a thousand, or so few went that nobody knows.
     #[inline]
     pub(crate) fn may_lose(&self) -> bool {
-        self.delivered_packets < UNKNOWN || self.loses()
-    }
-
-    /// The part of frames that is lost, in millionths.
-    pub(crate) fn loss_ppm(&self) -> u32 {
-        ((self.loss * 1_000_000) >> 32) as u32
+        self.delivered_packets < UNKNOWN || self.losses.loses()
     }
 }
 
@@ -565,7 +553,7 @@ mod tests {
     fn losses_are_counted_one_by_one() {
         let flight = run(1000, 1000, |n| n % 50 == 7, |_| false);
         assert_eq!((flight.delivered_packets, flight.lost_packets), (980, 20));
-        let ppm = flight.loss_ppm();
+        let ppm = flight.losses.ppm();
         assert!((8_000..32_000).contains(&ppm), "2 % over the last 256 or so: {ppm}");
     }
 
@@ -693,7 +681,7 @@ mod tests {
                 let open = flight.records.iter().filter(|r| r.open).count() as u64;
                 prop_assert_eq!(flight.in_flight().as_u64(), open * 100);
                 prop_assert_eq!(flight.delivered_packets + flight.lost_packets + open, sent);
-                prop_assert!(flight.queue() <= Span::from_micros(now) && flight.loss_ppm() <= 1_000_000);
+                prop_assert!(flight.queue() <= Span::from_micros(now) && flight.losses.ppm() <= 1_000_000);
             }
         }
     }

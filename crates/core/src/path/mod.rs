@@ -22,6 +22,7 @@ pub(crate) mod delay;
 pub(crate) mod flight;
 pub(crate) mod hold;
 pub(crate) mod life;
+pub(crate) mod losses;
 pub(crate) mod mtu;
 pub(crate) mod receipts;
 pub mod state;
@@ -452,7 +453,7 @@ impl Path {
             path_rate: self.control.as_ref().and_then(|control| control.path_rate()),
             extra_delay: transit.map(extra),
             queue: flight.filter(|_| transit.is_some()).map(|flight| flight.queue()),
-            loss_ppm: flight.map(|flight| flight.loss_ppm()),
+            loss_ppm: flight.map(|flight| flight.losses.ppm()),
             delivered: flight.map(|flight| flight.delivered_packets),
             lost: flight.map(|flight| flight.lost_packets),
             in_flight: flight.map(|flight| flight.in_flight()),

@@ -98,6 +98,36 @@ fn a_channel_waits_in_reserve_until_the_rate_or_the_delay_that_is_told() {
 }
 
 #[test]
+fn a_far_channel_is_used_at_once_where_the_near_one_loses_packets_by_itself() {
+    let mut net = joined(&[(263_000, 76), (268_000, 138)], &|_| {});
+    assert_eq!(carriers(&net, "all else"), [0]);
+    // So little that it matters to nobody by which channel it goes.
+    net.wires[0].loss = 0.02;
+    for n in 1000..6_000 {
+        net.host(0, packet(1, n, 300));
+        net.run(MS(8));
+    }
+    assert_eq!(carriers(&net, "all else"), [0, 1]);
+    let because = explained(&net, "all else").because;
+    let told = number(&because, "a loses", "%");
+    assert!((1.0..2.5).contains(&told), "what it surely loses: {told}");
+    net.wires[0].loss = 0.0;
+    for n in 6_000..60_000 {
+        net.host(0, packet(1, n, 300));
+        net.run(MS(8));
+    }
+    assert_eq!(carriers(&net, "all else"), [0], "when it is well again");
+}
+
+#[test]
+fn a_channel_that_adds_and_gains_little_is_told_to_be_in_reserve_for_that() {
+    let net = joined(&[(85_000, 30), (2_200, 34)], &|_| {});
+    assert_eq!(carriers(&net, "all else"), [0]);
+    let because = explained(&net, "all else").because;
+    assert!(because.iter().any(|text| text.contains("that gains too little, so it is in reserve")), "{because:#?}");
+}
+
+#[test]
 fn what_waits_calls_the_reserve_at_the_bytes_that_are_told() {
     let mut net = joined(&[(50_000, 10), (5_000, 200)], &|_| {});
     let told = number(&explained(&net, "all else").would_change_if, "is called", "kB");

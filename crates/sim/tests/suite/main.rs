@@ -7,6 +7,7 @@ mod bond_decline;
 mod bond_detours;
 mod bond_failure;
 mod bond_flow;
+mod bond_lossy;
 mod bond_parity;
 mod bond_profiles;
 mod bond_rates;
