@@ -13,7 +13,7 @@
 
 use super::config::{Config, Mode, Scheduler};
 use crate::path::Counting;
-use crate::queue::DisciplineConfig;
+use crate::queue::{DisciplineConfig, End};
 use crate::select::Policy;
 use crate::units::Span;
 use crate::wire::envelope;
@@ -150,6 +150,24 @@ impl Preset {
 }
 
 impl Config {
+    /// What the daemon has between peers over UDP, and the simulator for a bond: [`Mode::USUAL`], rates that nobody says are
+    /// measured, slow channels are in reserve, and flows that send little go first; one that is silent while others are not is left at once, and one that fails again and again is
+    /// held back.
+    pub fn usual() -> Config {
+        Config {
+            mode: Mode::USUAL,
+            measure_rates: true,
+            by_pace: true,
+            reserve: true,
+            sparse: true,
+            silent_after: Span::from_millis(300),
+            await_hearing: true,
+            hold_down: Span::from_secs(60),
+            ..Config::default()
+        }
+        .with_queue(None, None, End::Source)
+    }
+
     /// What is done with the data frames of each path.
     pub(super) fn counting(&self) -> Counting {
         let resends = Preset::of(self).protect == Protection::Resend;

@@ -372,7 +372,8 @@ impl<P: Packet> Bond<P> {
                 self.refresh_waits();
             }
             // Of a channel that has just come up the peer's first heartbeats were sent before it could hear anything there.
-            let is_new = |began| self.is_prompt() && now.since(began) < self.config.dead_after;
+            let waits = self.config.await_hearing || self.is_prompt();
+            let is_new = |began| waits && now.since(began) < self.config.dead_after;
             let new = self.channels.where_each(|c| is_new(c.path.signs.began));
             let deaf = heartbeat.deaf & !new | self.peer.deaf & new;
             if deaf != self.peer.deaf && self.peer.may_upset(now) {

@@ -1,8 +1,10 @@
 //! Links that fail without a word: how soon a bond leaves them, what the application sees of it, how soon they are in use again.
 
 use crate::bond_network::{Flight, Net, Wire, check_ordered, packet};
-use fairspan_core::bond::{ChannelConfig, Config, Event, Link, Reason};
+use fairspan_core::bond::{ChannelConfig, Config, Event, Link, Mode, Reason};
+use fairspan_core::options::Words;
 use fairspan_core::path::State;
+use fairspan_core::queue::End;
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{ChannelId, Rate, Span, Time};
 use fairspan_core::wire::envelope::{Envelope, Feedback, Message};
@@ -465,10 +467,12 @@ fn what_waits_behind_a_train_that_measures_a_slow_link_is_no_sign_of_a_failure()
 }
 
 #[test]
-fn a_channel_that_the_peer_has_later_is_used_from_the_beginning_and_one_that_it_never_hears_is_left() {
-    for is_deaf in [false, true] {
+fn a_channel_that_the_peer_has_later_is_used_from_the_beginning_and_one_that_it_never_hears_is_left_in_every_mode() {
+    for (mode, is_deaf) in Mode::ALL.iter().flat_map(|mode| [(*mode, false), (*mode, true)]) {
         let wires = vec![wire(10, Rate::from_mbit(20)), wire(30, Rate::from_mbit(20))];
-        let mut net = Net::settled(usual(2), wires, 7);
+        let mut settings = usual(2);
+        settings.mode = mode;
+        let mut net = Net::settled(settings.with_queue(None, None, End::Source), wires, 7);
         for end in [0, 1] {
             net.set_link(end, 1, Link::Down);
         }
@@ -484,7 +488,7 @@ fn a_channel_that_the_peer_has_later_is_used_from_the_beginning_and_one_that_it_
             }
         }
         let down = |event: &Event| matches!(event, Event::ChannelDown { channel: ChannelId(1), .. });
-        assert_eq!(net.events[0].iter().any(down), is_deaf, "{:?}", net.events[0]);
-        assert_eq!(net.ends[0].channel_stats(ChannelId(1)).unwrap().usable, !is_deaf);
+        assert_eq!(net.events[0].iter().any(down), is_deaf, "{mode:?}: {:?}", net.events[0]);
+        assert_eq!(net.ends[0].channel_stats(ChannelId(1)).unwrap().usable, !is_deaf, "{mode:?}");
     }
 }
