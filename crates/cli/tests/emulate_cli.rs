@@ -34,6 +34,7 @@ fn bad_usage_and_bad_input_are_status_2_and_say_what_would_be_right() {
         (&["--a", "x", "--b", "y", "--loss", "1%", "--gilbert", "1% 2%"], "--gilbert"),
         (&["--a", "x", "--b", "y", "--duration", "soon"], "--duration"),
         (&["--a", "x:", "--b", "y"], "NETNS:DEV"),
+        (&["--a", "lo", "--b", "y"], "lo: no Ethernet device"),
         (&["--config", "/nonexistent.toml"], "/nonexistent.toml"),
         (&["--config", "f", "--a", "x", "--b", "y"], "--config"),
     ] {

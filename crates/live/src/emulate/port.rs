@@ -63,6 +63,15 @@ pub enum PortError {
         /// The port.
         port: PortName,
     },
+    /// The device carries no Ethernet frames to anybody else.
+    #[error(
+        "{port}: no Ethernet device, and a link joins those alone (`lo` leads to this host itself): name another, such as one end of a pair \
+         (`ip link add port type veth peer name host`)"
+    )]
+    NoEthernet {
+        /// The port.
+        port: PortName,
+    },
     /// There is no such namespace.
     #[error("{port}: no such network namespace; `ip netns` lists those with a name")]
     NoNamespace {
@@ -111,6 +120,9 @@ impl Port {
         let (probe, device) = probe(name)?;
         let facts =
             packet::device(probe.as_fd(), &device).map_err(|error| failed(name, "asking for its MTU", error))?;
+        if !facts.ethernet {
+            return Err(PortError::NoEthernet { port: name.clone() });
+        }
         let longest = facts.mtu + ETHERNET;
         let options = packet::Options {
             promiscuous: true,
