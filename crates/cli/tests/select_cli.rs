@@ -271,6 +271,7 @@ fn bad_input_is_refused_with_what_would_be_right() {
     let bz = folder.file("a.pcap.bz2", b"BZh91AY");
     let lines = folder.file("a.hex", b"0a1b\n0a1\n");
     let whole = folder.file("b.hex", b"0a1b\n");
+    let empty = folder.file("empty.pcap", b"");
     let absent = folder.0.path().join("absent.pcap").display().to_string();
     for (arguments, said) in [
         (&[absent.as_str(), "--links", "4"][..], "No such file"),
@@ -290,6 +291,7 @@ fn bad_input_is_refused_with_what_would_be_right() {
         (&[&xz, "--links", "2"], "could not be unpacked"),
         (&[&bz, "--links", "2"], "bzip2 -dc"),
         (&[&whole, "--links", "2"], "add --hex"),
+        (&[&empty, "--links", "2"], "empty.pcap: empty: there is nothing in it"),
         (&[&good, "--hex", "--links", "2"], "leave --hex out"),
         (&[&lines, "--hex", "--links", "2"], "line 2 has 3 hexadecimal digits"),
         (&["-", "-", "--links", "2"], "only once"),
@@ -349,6 +351,8 @@ fn of_a_file_that_ends_too_early_what_was_whole_is_told() {
     );
     assert!(text(&output.stderr).contains("cut.pcap: the file ends within"), "{}", text(&output.stderr));
     let empty = folder.file("empty.pcap", &pcap(1, &[]));
+    let said = select(&[&empty, "--links", "2"]);
+    assert!(text(&said.stderr).contains("empty.pcap: a capture without packets"), "{said:?}");
     let document = done(&[&empty, "--links", "2", "--trace"]);
     for policy in document["policies"].as_array().expect("policies") {
         assert_eq!(

@@ -230,9 +230,39 @@ fn a_damaged_file_gives_what_could_be_read_and_ends_with_status_2() {
     assert_eq!((output.status.code(), &document(&output)["packets"]), (Some(2), &json!(6)), "others are read");
     let output = trace(&["info", &none]);
     assert!(output.status.code() == Some(2) && text(&output.stderr).contains("neither pcap"), "{output:?}");
+    let empty = folder.file("empty.pcap", b"");
+    for command in ["info", "flows", "cost"] {
+        let output = trace(&[command, &empty]);
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        assert!(text(&output.stderr).contains("empty.pcap: empty: there is nothing in it"), "{output:?}");
+    }
     let lines = folder.file("lines", b"0.5 1 2 3 4 5\nwrong\n1.5 1 2 3 4 5\n");
     let found = ended(0, &["flows", &lines]);
     assert_eq!((&found["skipped"], &found["classified"]), (&json!({"malformed_line": 1}), &json!(2)));
+}
+
+#[test]
+fn a_capture_without_packets_is_an_answer_and_is_said() {
+    let folder = Folder::new();
+    let none = folder.file("none.pcap", &some_packets()[..24]);
+    let file = folder.file("a.pcap", &some_packets());
+    let said = |output: &Output| text(&output.stderr).matches("none.pcap: a capture without packets").count();
+    for command in ["info", "flows"] {
+        let output = trace(&[command, &none, "--json"]);
+        assert_eq!((output.status.code(), said(&output)), (Some(0), 1), "{command}: {output:?}");
+        assert_eq!(document(&output)["packets"], 0);
+        let output = trace(&[command, &file, &none, "--json"]);
+        assert_eq!((output.status.code(), said(&output)), (Some(0), 1), "{command}: {output:?}");
+        assert_eq!(document(&output)["packets"], 6);
+        // What was cut within its first packet had one.
+        let cut = folder.file("none.pcap.cut", &some_packets()[..30]);
+        let output = trace(&[command, &cut]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(!text(&output.stderr).contains("without packets"), "{output:?}");
+    }
+    // Nothing can be reckoned of it.
+    let output = trace(&["cost", &none]);
+    assert_eq!((output.status.code(), said(&output)), (Some(2), 1), "{output:?}");
 }
 
 #[test]

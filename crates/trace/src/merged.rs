@@ -35,6 +35,7 @@ pub struct Merged<'a> {
     /// Those that were added and have not been looked at.
     fresh: Vec<Part<'a>>,
     backwards: u64,
+    without_packets: Vec<usize>,
 }
 
 impl<'a> Merged<'a> {
@@ -46,6 +47,11 @@ impl<'a> Merged<'a> {
     /// How many packets had a time before their predecessor's.
     pub fn backwards(&self) -> u64 {
         self.backwards
+    }
+
+    /// The captures that are over and had no packet, by their numbers.
+    pub fn without_packets(&self) -> &[usize] {
+        &self.without_packets
     }
 
     /// The next packet, or what cannot be read. `None`: everything is over.
@@ -64,7 +70,10 @@ impl<'a> Merged<'a> {
         while let Some(part) = self.fresh.first_mut() {
             match Merged::go_on(part, &mut self.backwards) {
                 Ok(true) => self.parts.push(self.fresh.remove(0)),
-                Ok(false) => drop(self.fresh.remove(0)),
+                Ok(false) => {
+                    let over = self.fresh.remove(0);
+                    self.without_packets.extend(over.stream.is_without_packets().then_some(over.number));
+                }
                 Err(error) => return Some(Next::Error(part.number, error)),
             }
         }

@@ -288,7 +288,8 @@ fn lines_of_text_are_packets_and_wrong_lines_are_told_one_by_one() {
 
 #[test]
 fn a_format_that_is_named_is_believed_and_what_is_no_capture_is_refused() {
-    for none in [&b""[..], b"x", b"GIF89a, and more than is needed of it", &[0; 4096]] {
+    assert_eq!(read(b"", "").1, [CaptureError::Empty]);
+    for none in [&b"x"[..], b"GIF89a, and more than is needed of it", &[0; 4096]] {
         assert_eq!(read(none, "").1, [CaptureError::NoFormat], "{:?}", &none[..none.len().min(9)]);
     }
     let file = some_pcap(ORDERS[0]);

@@ -19,6 +19,9 @@ pub struct Captured<'a> {
 /// What of a capture cannot be read, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CaptureError {
+    /// There is nothing in it.
+    #[error("empty: there is nothing in it, not even what would tell its format")]
+    Empty,
     /// None of the formats.
     #[error("neither a pcap nor a pcapng file")]
     Format,
@@ -83,8 +86,8 @@ pub enum CaptureError {
 impl CaptureError {
     /// Whether it ends the sequence.
     pub fn is_last(&self) -> bool {
-        use CaptureError::{Cut, CutHeader, Format, NoFormat, Unreadable};
-        matches!(self, Format | NoFormat | CutHeader | Cut { .. } | Unreadable { .. })
+        use CaptureError::{Cut, CutHeader, Empty, Format, NoFormat, Unreadable};
+        matches!(self, Empty | Format | NoFormat | CutHeader | Cut { .. } | Unreadable { .. })
     }
 
     /// Whether packets may be gone without being counted: all that were behind it, or some.

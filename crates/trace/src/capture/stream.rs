@@ -80,6 +80,8 @@ pub struct Stream<'a> {
     /// Why not, if that is not the end of the file.
     trouble: Option<String>,
     over: bool,
+    /// There was a packet, or something that stands for one.
+    any: bool,
     /// The packet at hand, in the window from `start` on.
     record: Record,
     start: usize,
@@ -113,6 +115,7 @@ impl<'a> Stream<'a> {
             ended: false,
             trouble: None,
             over: false,
+            any: false,
             record: Record { time: 0, length: 0, from: 0, to: 0, link_type: 0 },
             start: 0,
         };
@@ -170,12 +173,14 @@ impl<'a> Stream<'a> {
                 Step::Packet(used, record) => {
                     (self.record, self.start) = (record, self.from);
                     self.take(used);
+                    self.any = true;
                     return Ok(true);
                 }
                 Step::Pass(used) => self.pass(used)?,
                 Step::More(length) => self.want(length),
                 Step::Error(used, error) => {
                     self.take(used);
+                    self.any = true;
                     // What cannot be unpacked is told next.
                     self.over = error.is_last() && self.trouble.is_none();
                     return Err(error);
@@ -198,6 +203,11 @@ impl<'a> Stream<'a> {
             _ => &self.window[self.start + from..self.start + to],
         };
         Captured { time, length, bytes, link_type }
+    }
+
+    /// Whether nothing of it was a packet, or part of one.
+    pub fn is_without_packets(&self) -> bool {
+        !self.any
     }
 
     /// Its time.
@@ -255,7 +265,11 @@ impl<'a> Stream<'a> {
 
 /// Why this, which is all of a file or more than enough, is no capture.
 fn none(data: &[u8]) -> CaptureError {
-    if pcap::is_cut(data) { CaptureError::CutHeader } else { CaptureError::NoFormat }
+    match data {
+        [] => CaptureError::Empty,
+        _ if pcap::is_cut(data) => CaptureError::CutHeader,
+        _ => CaptureError::NoFormat,
+    }
 }
 
 /// Reads until `buffer` is full or nothing more comes.

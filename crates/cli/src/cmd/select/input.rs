@@ -1,5 +1,6 @@
 //! Files and standard input as traffic.
 
+use crate::cmd::trace::WITHOUT_PACKETS;
 use crate::exit::BadInput;
 use fairspan_core::units::Span;
 use fairspan_trace::capture::{Capture, CaptureError, unpacked};
@@ -65,7 +66,8 @@ impl Content {
                     Ok(frames) if frames.iter().next().is_some() => "; to read lines of hexadecimal frames, add --hex",
                     _ => "",
                 };
-                return Err(BadInput(format!("{name}: {}{also}", CaptureError::Format)));
+                let why = if bytes.is_empty() { CaptureError::Empty } else { CaptureError::Format };
+                return Err(BadInput(format!("{name}: {why}{also}")));
             }
             (true, true) => return Err(BadInput(format!("{name} is a capture; leave --hex out"))),
             (true, false) => {
@@ -92,10 +94,13 @@ pub(super) fn gather(contents: &[Content], interval: Option<Span>) -> Result<Sou
         }
     }
     let traffic = gathered.finish().map_err(|error| BadInput(error.to_string()))?;
-    if traffic.packets().is_empty()
-        && let Some(reason) = traffic.left_out().keys().next()
-    {
-        return Err(BadInput(format!("no packet can be forwarded: {reason}")));
+    if traffic.packets().is_empty() {
+        if let Some(reason) = traffic.left_out().keys().next() {
+            return Err(BadInput(format!("no packet can be forwarded: {reason}")));
+        }
+        let captures =
+            contents.iter().filter(|content| problems.is_empty() && matches!(content.kind, Kind::Capture(_)));
+        captures.for_each(|content| eprintln!("fairspan: {}: {WITHOUT_PACKETS}", content.name));
     }
     Ok(Source { traffic, problems })
 }

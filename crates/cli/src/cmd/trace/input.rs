@@ -21,6 +21,10 @@ const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// Errors of one file that are told one by one.
 const TOLD: usize = 3;
 
+/// What is said of a capture that is whole and has no packet.
+pub(crate) const WITHOUT_PACKETS: &str =
+    "a capture without packets: nothing was captured, or its filter let nothing through";
+
 /// Which captures.
 #[derive(clap::Args)]
 pub(super) struct Files {
@@ -174,6 +178,9 @@ impl Files {
         ended.interrupted = interrupt.check().is_err();
         if tell == Tell::Nobody {
             return Ok(ended);
+        }
+        for number in merged.without_packets() {
+            eprintln!("fairspan: {}: {WITHOUT_PACKETS}", name(&self.files[*number]));
         }
         for (file, more) in self.files.iter().zip(&told).filter(|(_, told)| **told > TOLD) {
             eprintln!("fairspan: {}: {} more packets like these", name(file), more - TOLD);

@@ -9,6 +9,7 @@ mod progress;
 use crate::exit::Outcome;
 use anyhow::Result;
 use clap::Subcommand;
+pub(crate) use input::WITHOUT_PACKETS;
 
 /// Analyse captures: what is in them, how many flows a gateway would have to tell apart, and what serving those fairly costs
 ///
