@@ -18,6 +18,7 @@ mod fragments;
 mod gateway;
 mod gateway_bond;
 mod gateway_errors;
+mod gateway_host;
 mod gateway_proxy;
 mod gateway_segments;
 mod handshakes;

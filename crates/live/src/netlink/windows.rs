@@ -13,8 +13,8 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 /// A copy of the main table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Windows {
-    /// The sockets' mark, the copy's number, and the place of the rule.
-    pub(crate) mark: u32,
+    /// The sockets' marks, the copy's number, and the place of the rules.
+    pub(crate) marks: [u32; 2],
     pub(crate) table: u32,
     pub(crate) priority: u32,
     /// What leaves by this device begins with so many segments.
@@ -23,11 +23,12 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    fn rules(&self) -> [Rule; 2] {
-        [false, true].map(|is_v6| Rule {
+    fn rules(&self) -> [Rule; 4] {
+        let [one, other] = self.marks;
+        [(one, false), (one, true), (other, false), (other, true)].map(|(mark, is_v6)| Rule {
             is_v6,
             priority: self.priority,
-            fwmark: Some(self.mark),
+            fwmark: Some(mark),
             invert: false,
             table: self.table,
             suppress_prefix_length: None,

@@ -74,6 +74,16 @@ impl PacketRule {
         self.protocol(TCP).socket(0).equals(&[1])
     }
 
+    /// It is of a socket with this mark. One that a caller is still setting up tells none, and one that is over neither.
+    pub fn socket_is_marked(self, mark: u32) -> PacketRule {
+        self.socket(1).equals(&mark.to_ne_bytes())
+    }
+
+    /// It is of a socket that tells a mark, whichever it is.
+    pub fn socket_tells_mark(self) -> PacketRule {
+        self.socket(1).masked(&[0; 4]).equals(&[0; 4])
+    }
+
     /// It is an ICMP error about a packet that such a socket has sent.
     pub fn tells_of_transparent_socket(self, is_v6: bool) -> PacketRule {
         self.version(is_v6).protocol(if is_v6 { ICMPV6 } else { ICMP }).socket(0).equals(&[1])
@@ -244,6 +254,11 @@ impl PacketRule {
             number(data, 2, REGISTER);
             number(data, 3, SECOND);
         })
+    }
+
+    /// The kernel does not follow its connection, where it has not begun to: in a chain before connection tracking (-200).
+    pub fn untracked(self) -> PacketRule {
+        self.expression("notrack", |_| {})
     }
 
     /// It waits for what the process at this queue says; where there is none, it passes this hook. This ends the rule.

@@ -7,6 +7,9 @@
 //! the gateway's SYN, of which it knows nothing, and resets it. Then the networks of both are noted in the same way. A caller whom
 //! a packet filter keeps from resetting asks again and again. So what gives no answer to the gateway is noted too, but as that one address and
 //! port: it may as well be that nobody is there.
+//!
+//! A packet filter of this host may keep callers from the gateway's own sockets. So one who asks again although the far end has answered is
+//! noted in that way too.
 
 use super::headers::{Segment, Way};
 use crate::config::Gateway;
@@ -33,6 +36,8 @@ pub(super) enum Why {
     OneWay,
     /// No answer of the far end came here, in time for a caller who asked again.
     Unanswered,
+    /// The far end answered, and the caller's SYN did not come to a socket of this host.
+    Filtered,
     /// All memory is given out.
     Memory,
     /// As many connections as may be are being set up.
@@ -42,8 +47,17 @@ pub(super) enum Why {
 }
 
 impl Why {
-    pub(super) const ALL: [Why; 8] =
-        [Why::Excepted, Why::Signed, Why::Near, Why::OneWay, Why::Unanswered, Why::Memory, Why::HalfOpen, Why::Call];
+    pub(super) const ALL: [Why; 9] = [
+        Why::Excepted,
+        Why::Signed,
+        Why::Near,
+        Why::OneWay,
+        Why::Unanswered,
+        Why::Filtered,
+        Why::Memory,
+        Why::HalfOpen,
+        Why::Call,
+    ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -52,6 +66,7 @@ impl Why {
             Why::Near => "near",
             Why::OneWay => "one_way",
             Why::Unanswered => "unanswered",
+            Why::Filtered => "filtered",
             Why::Memory => "memory",
             Why::HalfOpen => "half_open",
             Why::Call => "call_failed",
@@ -66,6 +81,9 @@ impl Why {
             Why::Near => "their round trips are too short for splitting to pay",
             Why::OneWay => "the far end's answers reach the caller by another way, and not through this host",
             Why::Unanswered => "their far ends gave this host no answer: nobody is there, or it goes another way",
+            Why::Filtered => {
+                "a packet filter of this host keeps callers from its own sockets, where what is split ends"
+            }
             Why::Memory => "all memory was given out",
             Why::HalfOpen => "too many others were being set up",
             Why::Call => "the far end could not be called from here in the caller's name",
@@ -83,6 +101,10 @@ impl Why {
             }
             Why::Unanswered => {
                 "nothing, if nobody is there; else see that the routes back to the callers lead through this host"
+            }
+            Why::Filtered => {
+                "let them in: in the filter's chain `input`, accept what comes by the callers' devices with the firewall mark `fwmark` + 256 (as \
+                 `iifname lan0 meta mark 52156 accept`, where `fwmark` is not set)"
             }
             Why::Memory => "more `memory` in [gateway]",
             Why::HalfOpen => "more `half_open` in [gateway], if these were no attack",
@@ -152,19 +174,21 @@ pub(super) struct Bypass {
     near: Noted<Near>,
     one_way: Noted<Pair>,
     unanswered: Noted<Called>,
+    filtered: Noted<Called>,
 }
 
 impl Bypass {
     pub(super) fn new(config: &Gateway) -> Bypass {
         let (except, ports) = (config.except.clone(), config.except_ports.clone());
-        let (near, one_way, unanswered) = (Noted::new(), Noted::new(), Noted::new());
-        Bypass { except, ports, below: config.bypass_below, near, one_way, unanswered }
+        let below = config.bypass_below;
+        let (near, one_way, unanswered, filtered) = (Noted::new(), Noted::new(), Noted::new(), Noted::new());
+        Bypass { except, ports, below, near, one_way, unanswered, filtered }
     }
 
     /// Other settings. What is near may be so no more; ways stay as they are.
     pub(super) fn change(&mut self, config: &Gateway) {
-        let Bypass { one_way, unanswered, .. } = std::mem::replace(self, Bypass::new(config));
-        (self.one_way, self.unanswered) = (one_way, unanswered);
+        let Bypass { one_way, unanswered, filtered, .. } = std::mem::replace(self, Bypass::new(config));
+        (self.one_way, self.unanswered, self.filtered) = (one_way, unanswered, filtered);
     }
 
     /// Why the connection that a SYN asks for is not to be split, if so.
@@ -183,6 +207,9 @@ impl Bypass {
         }
         if self.unanswered.holds(now, &(pair.0, destination)) {
             return Some(Why::Unanswered);
+        }
+        if self.filtered.holds(now, &(pair.0, destination)) {
+            return Some(Why::Filtered);
         }
         self.near.holds(now, &(pair.1, from_long)).then_some(Why::Near)
     }
@@ -205,11 +232,19 @@ impl Bypass {
         self.unanswered.note(now, (network(way.source.ip()), way.destination));
     }
 
+    /// The far end has answered, and this caller did not come to the gateway's socket. Whether it is the first of all.
+    pub(super) fn note_filtered(&mut self, now: Time, way: Way) -> bool {
+        let is_first = self.filtered.known.is_empty();
+        self.filtered.note(now, (network(way.source.ip()), way.destination));
+        is_first
+    }
+
     /// What was noted long ago holds no more.
     pub(super) fn forget_old(&mut self, now: Time) {
         self.near.forget_old(now);
         self.one_way.forget_old(now);
         self.unanswered.forget_old(now);
+        self.filtered.forget_old(now);
     }
 
     /// Networks that are near.
@@ -254,6 +289,7 @@ mod tests {
             near: Noted::new(),
             one_way: Noted::new(),
             unanswered: Noted::new(),
+            filtered: Noted::new(),
         }
     }
 

@@ -69,6 +69,8 @@ pub(super) struct Connection {
     /// How it was asked for, if not by a SYN.
     pub(super) explicit: Option<Box<Explicit>>,
     pub(super) since: Time,
+    /// When the far end had answered.
+    pub(super) answered: Option<Time>,
     /// Bytes that were moved, when the rates were last looked at.
     pub(super) looked: [u64; 2],
     /// Bytes a second in the second before, by the side from which they came.
@@ -90,6 +92,7 @@ impl Connection {
             dscp: [0; 2],
             explicit: None,
             since: now,
+            answered: None,
             looked: [0; 2],
             rates: [0; 2],
         }

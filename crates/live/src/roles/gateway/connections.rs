@@ -400,6 +400,7 @@ impl Connections {
             }
             Some(Asked::Accept) => {
                 self.news.extend(connection.held.take().map(|held| News::Answered(held.id)));
+                connection.answered = Some(now);
                 connection.settle(&self.poller);
             }
             Some(Asked::Refuse(errno)) => {

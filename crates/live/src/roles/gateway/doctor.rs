@@ -253,7 +253,7 @@ fn attempt(findings: &mut Findings, config: &Config) {
             findings.wrong("rules", error.to_string(), remedy);
         }
         Err(error) => {
-            let remedy = "run this as root; else load nf_tables, nft_tproxy, nft_socket, nft_fib_inet, nft_queue (or nft_compat and \
+            let remedy = "run this as root; else load nf_tables, nft_tproxy, nft_socket, nft_fib_inet, nft_ct, nft_queue (or nft_compat and \
                           xt_NFQUEUE), nft_reject_inet, nfnetlink_queue";
             findings.wrong("rules", error.to_string(), remedy);
         }

@@ -143,7 +143,7 @@ impl SplitGateway {
         // The queue comes first: who has it has all the numbers.
         let kernel = PacketQueue::open(marks.queue(), KERNEL_QUEUE, HEADERS, keeps_units(settings))?;
         numbers::clear(guard.netlink(), &name, marks)?;
-        let sockets = Sockets::new(settings, marks.own());
+        let sockets = Sockets::new(settings, marks);
         let io = |source| DaemonError::Device { device: settings.long.clone(), source };
         let (port, opened) = if settings.transparent {
             let first = Budget::new(settings).share(Weight::of(Span::ZERO));
@@ -277,8 +277,8 @@ impl SplitGateway {
             let waits = now.since(connection.since);
             self.hear(now, arrival, &segment, place.number, held, waits);
         } else if segment.is_opening() && connection.awaits_caller() {
-            // The kernel's answer was lost.
-            self.intake.split(arrival.id);
+            let waits = connection.answered.map_or(Span::ZERO, |answered| now.since(answered));
+            self.hear_again(now, arrival, &segment, place.number, waits);
         } else {
             let flow = connection.flows[place.side as usize];
             self.intake.pass(now, arrival, Some((flow, place)));
@@ -312,6 +312,23 @@ impl SplitGateway {
                 self.intake.leave(arrival.id);
             }
         }
+    }
+
+    /// A caller asks again whose far end has answered. Either the kernel's answer was lost, or the caller's SYN does not come to the socket.
+    fn hear_again(&mut self, now: Time, arrival: Arrival, segment: &Segment, number: u32, waits: Span) {
+        if waits < ANSWERS_WITHIN {
+            return self.intake.split(arrival.id);
+        }
+        if self.bypass.note_filtered(now, segment.way) {
+            tracing::warn!(
+                "a caller does not come to the gateway's own socket, although the far end has answered, and passes unsplit: {}",
+                Why::Filtered.remedy()
+            );
+        }
+        *self.bypassed.entry(Why::Filtered).or_default() += 1;
+        // The far end is reset, and then hears the caller's own SYN.
+        self.connections.give_up(number);
+        self.intake.leave(arrival.id);
     }
 
     /// Whether a socket could accept its connection: there may be none for IPv6.

@@ -47,10 +47,12 @@ fn all(netlink: &mut Netlink) -> Result<BTreeMap<u32, Vec<Rule>>, NetlinkError> 
     for rule in netlink.own_rules()? {
         // What it leads home, and what has larger windows.
         let place = rule.priority.checked_sub(PRIORITY).filter(|place| *place < 2);
-        if let (Some(place), Some(mark)) = (place, rule.fwmark)
-            && (rule.table, rule.invert) == (mark, false)
-        {
-            all.entry(mark.wrapping_sub(place)).or_default().push(rule);
+        if let (Some(place), Some(mark), false) = (place, rule.fwmark, rule.invert) {
+            let first = rule.table.wrapping_sub(place);
+            let is_near = place == 1 && mark == Marks::from_first(first).near();
+            if mark == rule.table || is_near {
+                all.entry(first).or_default().push(rule);
+            }
         }
     }
     Ok(all)

@@ -10,7 +10,12 @@
 //! | refused | the gateway, on a SYN | the kernel answers with a reset |
 //! | congested | the gateway | the kernel marks it, "congestion experienced" |
 //! | local | these rules | the packet is this host's, wherever it goes to |
-//! | own | the gateway's sockets | a routing table with a larger initial window, where one is wanted |
+//! | own, near | the gateway's sockets that call, and those of callers | a routing table with a larger initial window, where one is wanted |
+//!
+//! **Connection tracking follows the far half alone.** Both halves of a split connection have the same addresses and ports, and other sequence
+//! numbers. So it would take them for one: it would drop the SYN of the second one, call most segments invalid, and translate those of a caller
+//! as those of the gateway. What comes from callers is looked at before it (and what of it is not split, it sees behind that), and what belongs
+//! to their sockets, both ways, it does not see. The far half is translated and filtered as the connection itself would be.
 
 use super::ranges;
 use crate::config::{Config, Gateway};
@@ -18,8 +23,11 @@ use crate::netlink::nftables::{Hook, Kind, OwnedTable, PacketRule, Transaction};
 use crate::netlink::{Guard, Home, NetlinkError, Windows};
 use fairspan_core::ip::TCP;
 
-/// Before and behind nothing of the usual: connection tracking has looked at packets (-200), and no address was changed (-100).
-const ARRIVES: i32 = -160;
+/// Fragments are put together (-400), and connection tracking has not looked at packets (-200).
+const ARRIVES: i32 = -310;
+/// Behind it, and before connection tracking.
+const UNTRACKS: i32 = -305;
+/// Connection tracking has looked at packets, and no address was changed (-100).
 const DIVERTS: i32 = -150;
 /// The routing rules' places, before the main table's.
 pub(super) const PRIORITY: u32 = 5190;
@@ -69,6 +77,10 @@ impl Marks {
 
     pub(super) fn congested(self) -> u32 {
         self.0.wrapping_add(4)
+    }
+
+    pub(super) fn near(self) -> u32 {
+        self.0.wrapping_add(5)
     }
 
     /// The number of the kernel's queue.
@@ -134,7 +146,8 @@ pub(super) fn windows(config: &Config, marks: Marks) -> Option<Windows> {
 
 /// That of a gateway with these numbers.
 pub(super) fn windows_of(marks: Marks, device: &str, segments: u32) -> Windows {
-    Windows { mark: marks.own(), table: marks.own(), priority: PRIORITY + 1, device: device.to_owned(), segments }
+    let table = marks.own();
+    Windows { marks: [marks.own(), marks.near()], table, priority: PRIORITY + 1, device: device.to_owned(), segments }
 }
 
 /// What leads home the packets of a gateway with these numbers.
@@ -169,6 +182,7 @@ fn write(config: &Config, marks: Marks, port: Option<u16>, to: &mut Transaction)
             to.rule("arrives", &from.to_this_host(false).queue(marks.queue()));
         }
         let is_split = || rule().marked(marks.split()).protocol(TCP);
+        untrack(marks, to);
         for is_v6 in [false, true] {
             to.rule("diverts", &is_split().to_proxy(is_v6, port).set_mark(marks.local()).accept());
         }
@@ -183,6 +197,24 @@ fn write(config: &Config, marks: Marks, port: Option<u16>, to: &mut Transaction)
     for is_v6 in [false, true] {
         to.rule("diverts", &rule().marked(marks.congested()).version(is_v6).set_ce(is_v6).set_mark(0));
     }
+}
+
+/// Keeps what belongs to callers' sockets from connection tracking.
+fn untrack(marks: Marks, to: &mut Transaction) {
+    let rule = PacketRule::new;
+    to.chain("sockets");
+    to.rule("sockets", &rule().socket_is_marked(marks.near()).untracked());
+    // Far halves, and what belongs to other gateways. What is left is being set up by a caller, or is over.
+    to.rule("sockets", &rule().socket_tells_mark().accept());
+    to.rule("sockets", &rule().untracked());
+    to.base_chain("untracks", Kind::Filter, Hook::Prerouting, UNTRACKS);
+    to.rule("untracks", &rule().marked(marks.split()).protocol(TCP).untracked());
+    to.rule("untracks", &rule().has_transparent_socket().jump("sockets"));
+    for is_v6 in [false, true] {
+        to.rule("untracks", &rule().tells_of_transparent_socket(is_v6).jump("sockets"));
+    }
+    to.base_chain("answers", Kind::Filter, Hook::Output, UNTRACKS);
+    to.rule("answers", &rule().marked(marks.near()).protocol(TCP).untracked());
 }
 
 /// What lies behind the gateway's peer. It is asked before the routing tables are, and costs the same for many networks as for one, so that each

@@ -1,6 +1,7 @@
 //! The sockets of the gateway: those that call in a caller's name, and the one that listens in everybody's.
 
 use super::headers::Way;
+use super::rules::Marks;
 use crate::config::Gateway;
 use crate::sys::tcp::{Setting, set};
 use rustix::io::Errno;
@@ -23,7 +24,9 @@ const UNSENT: i32 = 256 << 10;
 #[derive(Clone, Debug)]
 pub(super) struct Sockets {
     /// The mark of the gateway's own packets.
-    pub(super) mark: u32,
+    mark: u32,
+    /// That of its packets to callers whose connections it has taken.
+    near: u32,
     congestion: Option<String>,
 }
 
@@ -44,16 +47,16 @@ impl Buffers {
 }
 
 impl Sockets {
-    pub(super) fn new(config: &Gateway, mark: u32) -> Sockets {
-        Sockets { mark, congestion: config.congestion.clone() }
+    pub(super) fn new(config: &Gateway, marks: Marks) -> Sockets {
+        Sockets { mark: marks.own(), near: marks.near(), congestion: config.congestion.clone() }
     }
 
-    fn open(&self, address: SocketAddr, buffers: Option<Buffers>) -> io::Result<Socket> {
+    fn open(address: SocketAddr, mark: u32, buffers: Option<Buffers>) -> io::Result<Socket> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_nonblocking(true)?;
         socket.set_reuse_address(true)?;
-        if self.mark != 0 {
-            socket.set_mark(self.mark)?;
+        if mark != 0 {
+            socket.set_mark(mark)?;
         }
         // Before the handshake, which settles how far windows can be opened.
         if let Some(buffers) = buffers {
@@ -92,7 +95,7 @@ impl Sockets {
         is_long: bool,
         buffers: Buffers,
     ) -> io::Result<Socket> {
-        let socket = self.open(destination, Some(buffers))?;
+        let socket = Sockets::open(destination, self.mark, Some(buffers))?;
         self.prepare(&socket, is_long)?;
         if let Some(source) = source {
             Sockets::be_transparent(&socket, destination)?;
@@ -131,7 +134,8 @@ impl Sockets {
         transparent: bool,
         buffers: Option<Buffers>,
     ) -> io::Result<Socket> {
-        let socket = self.open(address, buffers)?;
+        // Who is accepted has the mark of the socket that listened.
+        let socket = Sockets::open(address, if transparent { self.near } else { self.mark }, buffers)?;
         if address.is_ipv6() {
             socket.set_only_v6(true)?;
         }
