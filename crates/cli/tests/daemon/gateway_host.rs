@@ -1,7 +1,7 @@
-//! A gateway on hosts as they are: those that translate addresses, and those that filter.
+//! A gateway on hosts as they are: those that translate addresses, those without IPv6, and those that filter.
 
 use crate::common::*;
-use crate::gateway::{bypassed, config, connect, lab, number, read, tables};
+use crate::gateway::{assert_nothing_left, bypassed, config, connect, lab, number, read, tables};
 use fairspan_live::netlink::nftables::{Hook, Kind, PacketRule, Transaction};
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener};
@@ -55,6 +55,26 @@ fn a_host_that_translates_addresses_splits_what_it_translates_and_what_passes_is
         daemon.stop();
         assert_eq!(tables(&lab, "gw"), [MASQUERADE]);
     }
+}
+
+#[test]
+fn a_host_whose_ipv6_is_switched_off_splits_ipv4() {
+    let Some(lab) = lab() else { return };
+    lab.run("gw", || {
+        for which in ["all", "default"] {
+            std::fs::write(format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1").expect("a setting");
+        }
+    });
+    // With larger windows the rules of both IP versions are more.
+    let daemon = lab.daemon("gw", "gw", &config("bypass_below = \"0ms\"\ninitial_window = \"100kB\""));
+    let listener = lab.listen("server", "10.97.2.2:5001");
+    let mut near = connect(&lab, "10.97.2.2:5001").expect("connected");
+    let mut far = accept(&listener);
+    near.write_all(b"through").expect("written");
+    assert_eq!(read(&mut far, 7), b"through");
+    assert_eq!(number(&daemon, "opened"), 1);
+    daemon.stop();
+    assert_nothing_left(&lab);
 }
 
 #[test]

@@ -330,8 +330,10 @@ impl Guard {
     pub(crate) fn lead_home(&mut self, homes: [Home; 2]) -> Result<(), NetlinkError> {
         for home in homes {
             match self.netlink.add_home(&home) {
-                // A kernel without IPv6 has no such packets.
-                Err(error) if home.is_v6 && matches!(error.errno(), Some(libc::EAFNOSUPPORT | libc::EOPNOTSUPP)) => {}
+                // A kernel without IPv6 has no such packets, and one where it is switched off (EACCES) neither.
+                Err(error)
+                    if home.is_v6
+                        && matches!(error.errno(), Some(libc::EAFNOSUPPORT | libc::EOPNOTSUPP | libc::EACCES)) => {}
                 other => {
                     other?;
                     self.undo.push(Undo::Home(home));
