@@ -29,6 +29,9 @@ pub struct Finding {
     /// The peer before whose bond the gateway is, where it is one's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<String>,
+    /// The setting of its section that it is about, where it is one.
+    #[serde(skip)]
+    pub setting: Option<&'static str>,
 }
 
 /// What was found.
@@ -37,7 +40,14 @@ pub(crate) struct Findings(Vec<Finding>);
 
 impl Findings {
     pub(crate) fn good(&mut self, subject: &'static str, found: impl Into<String>) {
-        self.0.push(Finding { subject, verdict: Verdict::Good, found: found.into(), remedy: None, peer: None });
+        self.0.push(Finding {
+            subject,
+            verdict: Verdict::Good,
+            found: found.into(),
+            remedy: None,
+            peer: None,
+            setting: None,
+        });
     }
 
     pub(crate) fn doubtful(&mut self, subject: &'static str, found: impl Into<String>, remedy: impl Into<String>) {
@@ -47,6 +57,7 @@ impl Findings {
             found: found.into(),
             remedy: Some(remedy.into()),
             peer: None,
+            setting: None,
         });
     }
 
@@ -57,7 +68,13 @@ impl Findings {
             found: found.into(),
             remedy: Some(remedy.into()),
             peer: None,
+            setting: None,
         });
+    }
+
+    /// The last one is about this setting.
+    pub(crate) fn of_setting(&mut self, setting: &'static str) {
+        self.0.iter_mut().last().into_iter().for_each(|finding| finding.setting = Some(setting));
     }
 
     /// One that was found elsewhere.

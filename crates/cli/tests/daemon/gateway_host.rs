@@ -1,8 +1,9 @@
-//! A gateway on hosts as they are: those that translate addresses, those without IPv6, and those that filter.
+//! A gateway on hosts as they are: those that translate addresses, those without IPv6, those of which the file names what they have not.
 
 use crate::common::*;
 use crate::gateway::{assert_nothing_left, bypassed, config, connect, lab, number, read, tables};
 use fairspan_live::netlink::nftables::{Hook, Kind, PacketRule, Transaction};
+use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener};
 
@@ -73,6 +74,60 @@ fn a_host_whose_ipv6_is_switched_off_splits_ipv4() {
     near.write_all(b"through").expect("written");
     assert_eq!(read(&mut far, 7), b"through");
     assert_eq!(number(&daemon, "opened"), 1);
+    daemon.stop();
+    assert_nothing_left(&lab);
+}
+
+fn doctor(lab: &Lab, text: &str) -> Vec<Value> {
+    let file = lab.config("doctor", text);
+    let output = lab.fairspan("gw", &["gateway", "doctor", file.to_str().expect("text"), "--json"]);
+    let findings: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    findings.as_array().expect("a list").iter().filter(|finding| finding["verdict"] == "wrong").cloned().collect()
+}
+
+#[test]
+fn a_host_of_ipv6_alone_need_not_forward_ipv4() {
+    let Some(lab) = lab() else { return };
+    lab.run("gw", || std::fs::write("/proc/sys/net/ipv4/ip_forward", "0").expect("a setting"));
+    let wrong = doctor(&lab, &config(""));
+    assert!(wrong.len() == 1 && wrong[0]["subject"] == "forwarding", "{wrong:?}");
+    for (device, address) in [("lan0", "10.97.1.1/24"), ("sat0", "10.97.2.1/24")] {
+        lab.ip("gw", &["address", "del", address, "dev", device]);
+    }
+    assert_eq!(doctor(&lab, &config("")), Vec::<Value>::new());
+}
+
+#[test]
+fn what_the_host_has_not_is_said_at_the_start_and_by_the_line_that_names_it() {
+    let Some(lab) = lab() else { return };
+    let text = config("congestion = \"none-such\"").replace("\"lan0\"", "\"lan0\", \"lan9\"").replace("sat0", "sat9");
+    let file = lab.config("gw", &text);
+    let output = lab.fairspan("gw", &["check", file.to_str().expect("text"), "--json"]);
+    let checked: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let told: Vec<(u64, String, String)> = checked["notices"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|notice| {
+            let text = |key: &str| notice[key].as_str().expect("a text").to_owned();
+            (notice["line"].as_u64().expect("a line"), text("setting"), text("problem"))
+        })
+        .collect();
+    let line = |name: &str| text.lines().position(|line| line.starts_with(name)).expect("a line") as u64 + 1;
+    for (name, device) in [("long", "sat9"), ("inside", "lan9")] {
+        let about = |notice: &&(u64, String, String)| notice.2.contains(&format!("no device {device}"));
+        let (at, setting, _) = told.iter().find(about).unwrap_or_else(|| panic!("{told:?}"));
+        assert_eq!((*at, setting), (line(name), &format!("gateway.{name}")), "{told:?}");
+    }
+    let daemon = lab.daemon("gw", "gw", &text);
+    for words in ["waiting for it device=\"sat9\"", "waiting for it device=\"lan9\"", "`modprobe tcp_none-such`"] {
+        daemon.wait_log(words);
+    }
+    assert!(!daemon.log().contains("device=\"lan0\""), "{}", daemon.log());
+    // Another one cannot begin beside it, and says what would help.
+    let mut second = lab.start("gw", "second", &text.replace("gw0", "gw1"));
+    assert_eq!(second.ended().code(), Some(1), "{}", second.log());
+    assert!(second.log().contains("another gateway") && second.log().contains("`fwmark`"), "{}", second.log());
     daemon.stop();
     assert_nothing_left(&lab);
 }

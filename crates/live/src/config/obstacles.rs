@@ -380,11 +380,9 @@ impl Obstacles<'_> {
             for finding in doctor::examine(&config, doctor::Daemon::Absent, together) {
                 let is_known = self.may_change || !needs_privilege.contains(&finding.subject);
                 if finding.verdict == Verdict::Wrong && is_known {
-                    let setting = match finding.subject {
-                        "devices" if peer.is_none() => ".long",
-                        "devices" => ".inside",
-                        _ => "",
-                    };
+                    // That of a peer's gateway is the daemon's own.
+                    let setting = finding.setting.filter(|setting| peer.is_none() || *setting != "long");
+                    let setting = setting.map_or_else(String::new, |setting| format!(".{setting}"));
                     let remedy = finding.remedy.map_or_else(String::new, |remedy| format!(": {remedy}"));
                     let problem = format!("{}{remedy}", finding.found);
                     self.tell(&format!("{place}{setting}"), &format!("{section}{setting}"), problem);

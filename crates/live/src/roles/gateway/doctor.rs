@@ -71,15 +71,20 @@ pub fn examine(config: &Config, daemon: Daemon<'_>, together: Together) -> Vec<F
     match Netlink::open() {
         Ok(mut netlink) => {
             devices(&mut findings, &mut netlink, gateway, running.is_some());
+            let all = netlink.routes(TABLE_MAIN).unwrap_or_default();
             // Those to a peer are the daemon's own.
             if gateway.of_peer.is_none() || config.interface.table == Table::Off {
-                routes(&mut findings, &mut netlink, gateway);
+                routes(&mut findings, &all, gateway);
             }
+            offloading(&mut findings, gateway);
+            forwarding(&mut findings, gateway, all.iter().any(|route| route.destination.addr().is_ipv4()));
         }
-        Err(error) => findings.doubtful("devices", error.to_string(), "give this process access to rtnetlink"),
+        Err(error) => {
+            findings.doubtful("devices", error.to_string(), "give this process access to rtnetlink");
+            offloading(&mut findings, gateway);
+            forwarding(&mut findings, gateway, true);
+        }
     }
-    offloading(&mut findings, gateway);
-    forwarding(&mut findings, gateway);
     reverse_path(&mut findings, gateway);
     rules(&mut findings, config, daemon);
     kernel(&mut findings, gateway);
@@ -89,7 +94,7 @@ pub fn examine(config: &Config, daemon: Daemon<'_>, together: Together) -> Vec<F
 }
 
 fn devices(findings: &mut Findings, netlink: &mut Netlink, gateway: &Gateway, is_running: bool) {
-    let mut look = |findings: &mut Findings, device: &str, setting: &str| -> Option<Interface> {
+    let mut look = |findings: &mut Findings, device: &str, setting: &'static str| -> Option<Interface> {
         match netlink.interface(device) {
             Err(_) if gateway.of_peer.is_some() && setting == "long" && !is_running => {
                 findings.doubtful("devices", format!("there is no device {device} yet"), "its daemon makes it");
@@ -98,12 +103,14 @@ fn devices(findings: &mut Findings, netlink: &mut Netlink, gateway: &Gateway, is
             Err(_) => {
                 let remedy = format!("name the right one in {}.{setting}, or create it", gateway.section());
                 findings.wrong("devices", format!("there is no device {device}"), remedy);
+                findings.of_setting(setting);
                 None
             }
             Ok(interface) => {
                 if !interface.up || !interface.running {
                     let remedy = format!("`ip link set {device} up`, and look at its cable or modem");
                     findings.wrong("devices", format!("{device} is down or has no carrier"), remedy);
+                    findings.of_setting(setting);
                 }
                 Some(interface)
             }
@@ -155,8 +162,7 @@ fn offloading(findings: &mut Findings, gateway: &Gateway) {
     }
 }
 
-fn routes(findings: &mut Findings, netlink: &mut Netlink, gateway: &Gateway) {
-    let all = netlink.routes(TABLE_MAIN).unwrap_or_default();
+fn routes(findings: &mut Findings, all: &[Route], gateway: &Gateway) {
     let by_long: Vec<&Route> = all.iter().filter(|route| route.device == gateway.long).collect();
     let beyond = by_long.iter().filter(|route| route.gateway.is_some() || route.destination.prefix_len() == 0).count();
     if by_long.is_empty() {
@@ -174,7 +180,8 @@ fn routes(findings: &mut Findings, netlink: &mut Netlink, gateway: &Gateway) {
     }
 }
 
-fn forwarding(findings: &mut Findings, gateway: &Gateway) {
+/// `has_v4`: this host has a route of IPv4, so that its clients may have it too.
+fn forwarding(findings: &mut Findings, gateway: &Gateway, has_v4: bool) {
     for (version, path) in [("IPv4", "net/ipv4/ip_forward"), ("IPv6", "net/ipv6/conf/all/forwarding")] {
         match setting(path) {
             Some(1..) => findings.good("forwarding", format!("this host forwards {version}")),
@@ -184,7 +191,7 @@ fn forwarding(findings: &mut Findings, gateway: &Gateway) {
                     format!("`sysctl -w {}=1`, if its clients have {version}", path.replace('/', ".")),
                 );
                 // A proxy's clients call this host itself.
-                if version == "IPv4" && gateway.transparent {
+                if version == "IPv4" && has_v4 && gateway.transparent {
                     findings.wrong("forwarding", found, remedy);
                 } else {
                     findings.doubtful("forwarding", found, remedy);

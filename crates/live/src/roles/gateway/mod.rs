@@ -141,9 +141,14 @@ impl SplitGateway {
         let marks = Marks::of(&config);
         let mut guard = Guard::new()?;
         // The queue comes first: who has it has all the numbers.
-        let kernel = PacketQueue::open(marks.queue(), KERNEL_QUEUE, HEADERS, keeps_units(settings))?;
+        let kernel = PacketQueue::open(marks.queue(), KERNEL_QUEUE, HEADERS, keeps_units(settings));
+        let kernel = kernel.map_err(|error| match error.errno() {
+            Some(libc::EBUSY) => DaemonError::setting(&name, format!("{error}: {}", numbers::TAKEN)),
+            _ => error.into(),
+        })?;
         numbers::clear(guard.netlink(), &name, marks)?;
         let sockets = Sockets::new(settings, marks);
+        sockets.look_for_congestion_control();
         let io = |source| DaemonError::Device { device: settings.long.clone(), source };
         let (port, opened) = if settings.transparent {
             let first = Budget::new(settings).share(Weight::of(Span::ZERO));
@@ -200,8 +205,11 @@ impl SplitGateway {
         };
         machine.find_long();
         machine.follow_routes();
-        if machine.long.is_none() {
-            tracing::warn!(device = machine.settings().long, "there is no such interface: waiting for it");
+        let inside = machine.settings().inside.clone();
+        let missing = inside.iter().filter(|device| machine.guard.netlink().interface(device).is_err());
+        let missing: Vec<&String> = missing.collect();
+        for device in machine.long.is_none().then_some(&machine.settings().long).into_iter().chain(missing) {
+            tracing::warn!(device, "there is no such interface: waiting for it");
         }
         Ok(machine)
     }

@@ -9,6 +9,10 @@ use crate::netlink::{Netlink, NetlinkError, Rule};
 use crate::shell::error::DaemonError;
 use std::collections::BTreeMap;
 
+/// What to do where another process has a gateway's queue.
+pub(super) const TAKEN: &str = "mostly that is another gateway in this network namespace; end it, or write an `fwmark` in [interface] that is at least \
+                                8 away from its own, for each gateway of the lower one";
+
 /// Takes away what killed gateways left, for one that has its queue by now, and nothing else.
 ///
 /// # Errors

@@ -65,6 +65,20 @@ impl Sockets {
         Ok(socket)
     }
 
+    /// Tells where the kernel has no such congestion control: then nothing can be called.
+    pub(super) fn look_for_congestion_control(&self) {
+        let Some(law) = &self.congestion else { return };
+        let tried = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP))
+            .and_then(|socket| socket.set_tcp_congestion(law.as_bytes()));
+        if let Err(error) = tried {
+            tracing::warn!(
+                %error,
+                "the kernel has no congestion control named {law}, so all connections pass unsplit: `modprobe tcp_{law}`, or write \
+                 another `congestion`"
+            );
+        }
+    }
+
     /// May have any address.
     fn be_transparent(socket: &Socket, address: SocketAddr) -> io::Result<()> {
         let setting = if address.is_ipv4() { Setting::TransparentV4 } else { Setting::TransparentV6 };
