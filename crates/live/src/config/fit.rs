@@ -242,6 +242,17 @@ impl Reader<'_> {
                            what lies behind it";
             self.notice(span.clone(), routed.setting, problem);
         }
+        let is_own = |net: &&IpNet| {
+            let is_one = net.prefix_len() == net.max_prefix_len();
+            is_one && interface.addresses.iter().any(|own| own.addr() == net.addr())
+        };
+        if let Some(own) = peer.allowed_ips.iter().find(is_own) {
+            let problem = format!(
+                "{} is an `address` of this end, so that nothing goes to the peer and nothing of the peer's own is let in: write the other end's",
+                own.addr()
+            );
+            self.notice(span.clone(), routed.setting, problem);
+        }
         for (channel, place) in peer.channels.iter().zip(places) {
             self.leads_not_inside(interface, &routed, ("peer.channel", channel), |name| place.of(name));
         }

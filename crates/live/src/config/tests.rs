@@ -407,6 +407,8 @@ fn what_works_and_is_hardly_meant_is_told() {
         (good() + &alike.replace("2.1:", "2.2:"), None),
         (good() + alike + "source = \"192.0.2.7\"\n", None),
         (good().replacen("\"10.77.0.2\"", "", 1), Some((6, "peer.allowed_ips", "is empty"))),
+        (good().replacen("\"10.77.0.2\"", "\"10.77.0.1\"", 1), Some((6, "peer.allowed_ips", "the other end's"))),
+        (good().replacen("\"10.77.0.2\"", "\"10.77.0.0/24\"", 1), None),
         (inside.clone(), None),
         (inside.replacen("device = \"eth0\"\n", "", 1), Some((12, "peer.channel.endpoint", "name the `device`"))),
         (
