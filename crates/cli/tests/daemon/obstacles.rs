@@ -226,6 +226,14 @@ fn routes_interfaces_and_versions_that_are_in_the_way_are_told_before() {
             words: "have no IPv6",
             refusal: Some("fd77::1/64"),
         },
+        Row {
+            text: bond("", "[\n  \"10.77.0.2/32\",\n  \"fd99::/64\",\n]"),
+            obstacle: no_v6,
+            setting: "peer.allowed_ips",
+            line: "fd99::/64",
+            words: "a route to fd99::/64 could not be added",
+            refusal: Some("net.ipv6.conf.default.disable_ipv6=0"),
+        },
     ]);
     // A route of another metric is another route, as is that of another table.
     let Some(lab) = host() else { return };

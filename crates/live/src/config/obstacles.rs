@@ -182,14 +182,9 @@ impl Obstacles<'_> {
         } else if opened.is_err() {
             self.tell(SETTING, SETTING, TunError::NoDriver);
         }
-        let off = std::fs::read_to_string(NO_IPV6).map_or(true, |text| text.trim() == "1");
         let six = interface.addresses.iter().position(|net| net.addr().is_ipv6());
-        if let Some(number) = six.filter(|_| off) {
-            let problem = format!(
-                "new interfaces have no IPv6, and {} could not be added: `sysctl -w net.ipv6.conf.default.disable_ipv6=0`, or \
-                 leave it out",
-                interface.addresses[number]
-            );
+        if let Some(number) = six.filter(|_| new_have_no_v6()) {
+            let problem = without_v6(&interface.addresses[number]);
             self.tell(&format!("interface.address.{number}"), "interface.address", problem);
         }
     }
@@ -207,9 +202,14 @@ impl Obstacles<'_> {
             let place = |m| format!("ring.station.{n}.networks.{m}");
             wanted.extend(nets.map(|(m, net)| (place(m), "ring.station.networks", net)));
         }
+        let no_v6 = new_have_no_v6();
         let mut tables: HashMap<u32, Vec<Destination>> = HashMap::new();
         for (place, setting, net) in wanted {
             let Some(route) = network::route(&config.interface, &config.interface.name, net) else { continue };
+            if net.addr().is_ipv6() && no_v6 {
+                self.tell(&place, setting, without_v6(&format_args!("a route to {net}")));
+                continue;
+            }
             let taken =
                 tables.entry(route.table).or_insert_with(|| netlink.destinations(route.table).unwrap_or_default());
             if taken.iter().any(|other| other.is_as(&route)) {
@@ -390,6 +390,17 @@ impl Obstacles<'_> {
             }
         }
     }
+}
+
+/// Whether interfaces that are made now have no IPv6.
+fn new_have_no_v6() -> bool {
+    std::fs::read_to_string(NO_IPV6).map_or(true, |text| text.trim() == "1")
+}
+
+fn without_v6(what: &impl Display) -> String {
+    format!(
+        "new interfaces have no IPv6, and {what} could not be added: `sysctl -w net.ipv6.conf.default.disable_ipv6=0`, or leave it out"
+    )
 }
 
 /// Whether frames of Ethernet leave by a device; one of which nothing can be told is taken for one.

@@ -22,7 +22,7 @@ pub enum NetlinkError {
         "cannot {action}: {}{}{}",
         io::Error::from_raw_os_error(*.errno),
         if .message.is_empty() { String::new() } else { format!(" ({message})") },
-        if self.lacks_privilege() { lacking(&io::Error::from_raw_os_error(*.errno), "CAP_NET_ADMIN") } else { String::new() }
+        self.remedy()
     )]
     Refused {
         /// What was tried, with the device's name.
@@ -54,6 +54,20 @@ impl NetlinkError {
         match self {
             NetlinkError::Refused { errno, .. } => Some(*errno),
             _ => None,
+        }
+    }
+
+    /// What helps, where that is known, to be said behind it.
+    fn remedy(&self) -> String {
+        match self {
+            NetlinkError::Refused { errno, .. } if self.lacks_privilege() => {
+                lacking(&io::Error::from_raw_os_error(*errno), "CAP_NET_ADMIN")
+            }
+            NetlinkError::Refused { message, .. } if message.contains("IPv6 is disabled") => {
+                ": `sysctl -w net.ipv6.conf.default.disable_ipv6=0`, or leave addresses and networks of IPv6 out"
+                    .to_owned()
+            }
+            _ => String::new(),
         }
     }
 
