@@ -11,7 +11,7 @@ use fairspan_live::notify::Manager;
 use fairspan_live::roles::{Daemon, Role};
 use fairspan_live::shell::DaemonError;
 use fairspan_live::status::Status;
-use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use rustix::process::{DumpableBehavior, geteuid, set_dumpable_behavior};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::io::IsTerminal as _;
@@ -76,6 +76,14 @@ pub(super) fn end_signals() -> anyhow::Result<Signals> {
     Signals::new([SIGINT, SIGTERM, SIGHUP]).context("signals")
 }
 
+/// What was refused to who started the daemon, with what mostly helps where that is not root.
+fn advised(refused: String, is_root: bool) -> String {
+    if is_root || refused.contains("run as root") {
+        return refused;
+    }
+    format!("{refused}; a daemon is mostly begun by root: run as root (`sudo`)")
+}
+
 /// Runs a daemon to its end; `helper` reads its file again, where it has one, and `ended` is told what it did.
 pub(super) fn serve(config: Config, helper: Option<Helper>, ended: impl FnOnce(&Status)) -> anyhow::Result<Outcome> {
     config.notices.iter().for_each(|notice| tracing::warn!("{notice}"));
@@ -91,8 +99,9 @@ pub(super) fn serve(config: Config, helper: Option<Helper>, ended: impl FnOnce(&
     for (signal, to) in [(SIGINT, &stopper), (SIGTERM, &stopper), (SIGHUP, on_hangup)] {
         signal_hook::low_level::pipe::register(signal, to.try_clone()?).context("signals")?;
     }
+    let is_root = geteuid().is_root();
     let failed = |error: DaemonError| match error.is_permission() {
-        true => NoPrivilege(error.to_string()).into(),
+        true => NoPrivilege(advised(error.to_string(), is_root)).into(),
         false => anyhow::Error::from(error),
     };
     let interface = config.interface.name.clone();
@@ -101,7 +110,7 @@ pub(super) fn serve(config: Config, helper: Option<Helper>, ended: impl FnOnce(&
         Manager::default()
     });
     let confinement = confinement::enter(&config).map_err(|error| match error.is_permission() {
-        true => anyhow::Error::from(NoPrivilege(error.to_string())),
+        true => anyhow::Error::from(NoPrivilege(advised(error.to_string(), is_root))),
         false => anyhow::Error::from(error),
     })?;
     for (name, held) in confinement.each() {
@@ -132,4 +141,18 @@ pub(super) fn serve(config: Config, helper: Option<Helper>, ended: impl FnOnce(&
     tracing::info!(interface, locked, "stopping");
     ended(&status);
     Ok(if interrupted.load(Ordering::SeqCst) { Outcome::Interrupted } else { Outcome::Done })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_is_not_root_hears_once_that_it_may_have_to_be() {
+        let refused = "control socket /run/fairspan/fs0.sock: Permission denied (os error 13)".to_owned();
+        assert_eq!(advised(refused.clone(), true), refused);
+        let told = advised(refused.clone(), false);
+        assert!(told.starts_with(&refused) && told.ends_with("run as root (`sudo`)"), "{told}");
+        assert_eq!(advised(told.clone(), false), told);
+    }
 }
