@@ -97,7 +97,9 @@ const ANSWERS_WITHIN: Span = Span::from_millis(2_500);
 
 /// A gateway. Dropping it undoes all that it did to the host's network.
 pub(super) struct SplitGateway {
-    /// Undone before the sockets go: then packets pass as they are.
+    /// Reset before the rules go, by which connection tracking does not see the resets to callers: it would call them invalid.
+    connections: Connections,
+    /// Undone before the sockets go that listen: then packets pass as they are.
     table: Option<OwnedTable>,
     /// Why the rules are not as they should be.
     problem: Option<String>,
@@ -111,7 +113,6 @@ pub(super) struct SplitGateway {
     paused: bool,
     proxy: Option<Proxy>,
     names: Names,
-    connections: Connections,
     bypass: Bypass,
     bypassed: BTreeMap<Why, u64>,
     hash: FlowHash,
