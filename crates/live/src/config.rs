@@ -51,6 +51,7 @@ use self::peer::RawKind;
 use self::secret::Text;
 use crate::folders;
 use crate::secure::PrivateKey;
+use crate::text_file;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -238,7 +239,7 @@ impl Config {
     }
 
     fn text_of(file: &Path) -> Result<Zeroizing<String>, ConfigError> {
-        std::fs::read_to_string(file).map(Zeroizing::new).map_err(|error| {
+        text_file::read(file, text_file::MOST).map(Zeroizing::new).map_err(|error| {
             let why = match error.kind() {
                 io::ErrorKind::InvalidData => "it is not text in UTF-8".to_owned(),
                 _ => error.to_string(),
@@ -488,7 +489,7 @@ impl Reader<'_> {
         if let Some(given) = self.given {
             return given.0.get(path).cloned().map(Zeroizing::new).ok_or_else(|| io::ErrorKind::NotFound.into());
         }
-        let content = match std::fs::read_to_string(path) {
+        let content = match text_file::read(path, text_file::MOST) {
             Err(_) if self.only_locks => Zeroizing::new(secret::NO_KEY.to_owned()),
             read => Zeroizing::new(read?),
         };

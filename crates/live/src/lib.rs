@@ -38,6 +38,7 @@ mod state_file;
 pub mod status;
 mod sys;
 mod system;
+pub mod text_file;
 pub mod tun;
 pub mod uplinks;
 mod user;

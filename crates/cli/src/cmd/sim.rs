@@ -4,6 +4,7 @@ use crate::exit::{BadInput, Outcome};
 use crate::report::{self, Document, summary};
 use crate::simulation::{self, Captures, Options};
 use crate::testbed::Interrupt;
+use fairspan_live::text_file;
 use std::path::{Path, PathBuf};
 
 /// Simulate a scenario: its flows, links and bonds packet by packet, bit for bit repeatable
@@ -50,7 +51,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         print!("{}", fairspan_sim::tcp::Config::table());
         return Ok(Outcome::Done);
     };
-    let text = std::fs::read_to_string(path).map_err(|error| BadInput(format!("{}: {error}", path.display())))?;
+    let text = text_file::read(path, text_file::MOST);
+    let text = text.map_err(|error| BadInput(format!("{}: {error}", path.display())))?;
     let mut file = simulation::read(path, &text, &args.set)?;
     fairspan_study::simulation::set_seeds(&mut file, args.seed.clone(), "--seed")?;
     if let Some(folder) = &args.out {

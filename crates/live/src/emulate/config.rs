@@ -3,6 +3,7 @@
 use super::port::PortError;
 use super::{Link, Options, grammar};
 use crate::quantity::{QuantityError, parse_bytes, parse_rate, parse_span};
+use crate::text_file;
 use fairspan_core::link::{
     Blank, Capacity, CapacityError, DuringOutage, Limit, Loss, Outage, Profile, ProfileError, Series, Trace,
 };
@@ -188,7 +189,8 @@ impl EmulateConfig {
     /// # Errors
     /// [`ConfigError`] naming link, direction and setting.
     pub fn load(path: &Path) -> Result<(Vec<Link>, Options), ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Read { path: path.into(), error })?;
+        let text =
+            text_file::read(path, text_file::MOST).map_err(|error| ConfigError::Read { path: path.into(), error })?;
         let config = EmulateConfig::parse(&text)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         Ok((config.links(folder)?, config.options()?))
@@ -420,7 +422,7 @@ pub enum TraceError {
 
 /// The capacity that `parse` makes of a file's name and text.
 fn read<C>(path: &Path, parse: impl Fn(&str, &str) -> Result<C, CapacityError>) -> Result<C, TraceError> {
-    let text = std::fs::read_to_string(path).map_err(|error| TraceError::Read { path: path.into(), error })?;
+    let text = text_file::read(path, text_file::MOST).map_err(|error| TraceError::Read { path: path.into(), error })?;
     Ok(parse(&path.display().to_string(), &text)?)
 }
 
