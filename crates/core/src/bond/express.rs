@@ -8,7 +8,7 @@ use super::ledger::Ledger;
 use super::queue::Queued;
 use crate::ip::{Header, ICMP, ICMPV6, Piece, TCP};
 use crate::packet::Packet;
-use crate::units::{ChannelId, Time};
+use crate::units::{Bytes, ChannelId, Time};
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -51,6 +51,11 @@ impl<P: Packet> Prompt<P> {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
+    }
+
+    /// How much waits, where each packet has so many bytes more.
+    pub(super) fn waits(&self, overhead: usize) -> Bytes {
+        Bytes::new((self.bytes + self.waiting.len() * overhead) as u64)
     }
 
     /// Whether a packet of this flow bucket waits.

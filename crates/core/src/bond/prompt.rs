@@ -5,8 +5,8 @@
 //! has the slow channels' delay once and not twice, and its acknowledgements need no second channel.
 //!
 //! A packet of a flow bucket of which one waits here joins it, so that a flow is not put out of order. One that the fastest channel
-//! has no time for goes by a slower one as soon as it has waited for what that takes longer. None waits longer than the host queue's
-//! time. Cost: O(channels) a packet.
+//! has no time for goes by a slower one as soon as it has waited for what that takes longer, or what waits here would take so long. None waits longer than the
+//! host queue's time. Cost: O(channels) a packet.
 
 use super::Bond;
 use super::channel::{bit, each};
@@ -66,7 +66,7 @@ impl<P: Packet> Bond<P> {
         let may = self.may_send(now, first);
         // Where the law is the reason that none may go, the next word of the peer is waited for.
         self.ingress.prompt.at = Some(at).filter(|at| *at > now);
-        let channel = if may { first } else { self.prompt_by(now, first, waited, set)? };
+        let channel = if may { first } else { self.prompt_by(now, first, waited.max(self.prompt_wait(first)), set)? };
         self.ingress.prompt.by = Some(channel);
         let queued = self.ingress.prompt.pop()?;
         queued.on_sent(now, &mut self.ingress.ledger);
@@ -77,6 +77,14 @@ impl<P: Packet> Bond<P> {
         let about = About::of(&queued, Numbers { stamp, ..self.number.assign(queued.bucket) });
         let idle = self.ingress.prompt.is_empty() && self.ingress.queue.is_empty();
         Some(self.send(now, channel, queued.packet, about, idle, None))
+    }
+
+    /// How long what waits takes by `channel`, where that is worth a change, and at most as long as anything waits: who came last has that before him. Otherwise all would first
+    /// wait for as long as a slower channel takes longer, and then go by that one.
+    fn prompt_wait(&self, channel: ChannelId) -> Span {
+        let c = &self.channels[channel];
+        let takes = c.known_rate().map(|rate| rate.transmit_time(self.ingress.prompt.waits(c.config.overhead)));
+        takes.filter(|takes| *takes >= GAIN).unwrap_or(Span::ZERO).min(self.config.queue_time)
     }
 
     /// The one of `channels` that brings a packet first, and when it may send: the one `before` unless another gains [`GAIN`] over it, because each

@@ -21,6 +21,7 @@ mod bond_network;
 mod bond_ordered;
 mod bond_parity;
 mod bond_path_mtu;
+mod bond_prompt;
 mod bond_ramp;
 mod bond_record;
 mod bond_reliable;
