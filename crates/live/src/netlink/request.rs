@@ -286,7 +286,8 @@ mod tests {
             message: message.to_owned(),
         };
         let told = denied("IPv6 is disabled on this device");
-        assert!(!told.lacks_privilege() && told.to_string().ends_with("(IPv6 is disabled on this device)"), "{told}");
+        let helps = "(IPv6 is disabled on this device): `sysctl -w net.ipv6.conf.default.disable_ipv6=0`, or leave addresses and networks of IPv6 out";
+        assert!(!told.lacks_privilege() && told.to_string().ends_with(helps), "{told}");
         assert!(denied("").lacks_privilege());
     }
 }
