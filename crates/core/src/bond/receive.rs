@@ -8,6 +8,7 @@ use super::frame::Codepoint;
 use super::peer::Origin;
 use crate::ip::{Header, ecn, mss};
 use crate::packet::Packet;
+use crate::path::state::Signs;
 use crate::units::{ChannelId, Time};
 use crate::wire::envelope::{Envelope, EnvelopeError, Extended, Heartbeat, Message, Probe};
 use crate::wire::short::ahead;
@@ -372,9 +373,14 @@ impl<P: Packet> Bond<P> {
                 self.refresh_waits();
             }
             // Of a channel that has just come up the peer's first heartbeats were sent before it could hear anything there.
-            let waits = self.config.await_hearing || self.is_prompt();
-            let is_new = |began| waits && now.since(began) < self.config.dead_after;
-            let new = self.channels.where_each(|c| is_new(c.path.signs.began));
+            // Without `silent_after`, who was heard there once and is no more has left, as where a channel is removed: nothing goes again there.
+            let prompt = self.is_prompt();
+            let waits = |signs: &Signs| prompt || self.config.await_hearing && !signs.heard;
+            let is_new = |signs: &Signs| waits(signs) && now.since(signs.began) < self.config.dead_after;
+            let new = self.channels.where_each(|c| is_new(&c.path.signs));
+            for heard in each(self.channels.joined & !heartbeat.deaf) {
+                self.channels[heard].path.signs.heard = true;
+            }
             let deaf = heartbeat.deaf & !new | self.peer.deaf & new;
             if deaf != self.peer.deaf && self.peer.may_upset(now) {
                 self.peer.deaf = deaf;

@@ -63,6 +63,8 @@ pub(crate) struct Signs {
     pub(crate) life: Life,
     /// When the link came up.
     pub(crate) began: Time,
+    /// The peer has told since then that it hears something here.
+    pub(crate) heard: bool,
 }
 
 impl Signs {
@@ -80,6 +82,7 @@ impl Signs {
             lossy: false,
             life: Life::new(now),
             began: now,
+            heard: false,
         }
     }
 
