@@ -492,3 +492,23 @@ fn a_channel_that_the_peer_has_later_is_used_from_the_beginning_and_one_that_it_
         assert_eq!(net.ends[0].channel_stats(ChannelId(1)).unwrap().usable, !is_deaf, "{mode:?}");
     }
 }
+
+#[test]
+fn a_channel_that_the_peer_heard_and_takes_down_soon_after_is_left_at_once_where_nothing_goes_again() {
+    for mode in Mode::ALL.iter().copied().filter(|mode| *mode != Mode::Reliable) {
+        let wires = vec![wire(10, Rate::from_mbit(20)), wire(10, Rate::from_mbit(20))];
+        let mut settings = usual(2);
+        (settings.mode, settings.dead_after) = (mode, Span::from_secs(5));
+        let mut net = Net::settled(settings.with_queue(None, None, End::Source), wires, 7);
+        for state in [Link::Down, Link::Up] {
+            for end in [0, 1] {
+                net.set_link(end, 1, state);
+            }
+            net.run(MS(500));
+        }
+        assert!(net.ends[0].channel_stats(ChannelId(1)).unwrap().usable, "{mode:?}");
+        net.set_link(1, 1, Link::Down);
+        net.run(MS(100));
+        assert!(!net.ends[0].channel_stats(ChannelId(1)).unwrap().usable, "{mode:?}");
+    }
+}
