@@ -239,7 +239,7 @@ impl Config {
     }
 
     fn text_of(file: &Path) -> Result<Zeroizing<String>, ConfigError> {
-        text_file::read(file, text_file::MOST).map(Zeroizing::new).map_err(|error| {
+        text_file::read(file, text_file::SETTINGS).map(Zeroizing::new).map_err(|error| {
             let why = match error.kind() {
                 io::ErrorKind::InvalidData => "it is not text in UTF-8".to_owned(),
                 _ => error.to_string(),
@@ -489,7 +489,7 @@ impl Reader<'_> {
         if let Some(given) = self.given {
             return given.0.get(path).cloned().map(Zeroizing::new).ok_or_else(|| io::ErrorKind::NotFound.into());
         }
-        let content = match text_file::read(path, text_file::MOST) {
+        let content = match text_file::read(path, text_file::SETTINGS) {
             Err(_) if self.only_locks => Zeroizing::new(secret::NO_KEY.to_owned()),
             read => Zeroizing::new(read?),
         };

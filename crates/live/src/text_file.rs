@@ -1,19 +1,24 @@
-//! Files of settings, which a person may have named by mistake: a device without an end, or a disk's image.
+//! Files of text that a person names, who may be mistaken: a device without an end, or a disk's image.
 
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
 /// Longest file of settings, in bytes: far more than a hub with thousands of peers has.
-pub const MOST: u64 = 64 << 20;
+pub const SETTINGS: u64 = 64 << 20;
+/// Longest file of data, such as a scenario with each link in it, or a trace of a link's capacity.
+pub const DATA: u64 = 1 << 30;
 
 /// What is in a file of text that has `most` bytes at most.
 ///
 /// # Errors
 /// It cannot be read, it is longer, or it is not text in UTF-8 ([`io::ErrorKind::InvalidData`]).
 pub fn read(path: &Path, most: u64) -> io::Result<String> {
-    let mut text = String::new();
-    let mut bytes = File::open(path)?.take(most + 1);
+    let file = File::open(path)?;
+    // Room for all of it, so that no part of a key stays behind in memory where it had less.
+    let length = file.metadata()?.len().min(most);
+    let mut text = String::with_capacity(length as usize + 1);
+    let mut bytes = file.take(most + 1);
     let read = bytes.read_to_string(&mut text);
     if bytes.limit() == 0 {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is longer than {} MB", most >> 20)));

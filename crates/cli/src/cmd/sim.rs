@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Outcome> {
         print!("{}", fairspan_sim::tcp::Config::table());
         return Ok(Outcome::Done);
     };
-    let text = text_file::read(path, text_file::MOST);
+    let text = text_file::read(path, text_file::DATA);
     let text = text.map_err(|error| BadInput(format!("{}: {error}", path.display())))?;
     let mut file = simulation::read(path, &text, &args.set)?;
     fairspan_study::simulation::set_seeds(&mut file, args.seed.clone(), "--seed")?;

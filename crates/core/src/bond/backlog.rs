@@ -1,14 +1,14 @@
 //! When channels of the [reserve](super::reserve) carry data: by what waits for the others, or is made to wait ([`ramp`](super::ramp)), and by what they could
 //! carry. When they are asked for their rates again ([`revisit`]).
 //!
-//! Cost: O(n log n) for n channels when a delay or a rate is measured, O(1) a packet. Invariant: whoever changes what is held back has the peer
+//! Cost: O(n^2) for n channels when a delay or a rate is measured, O(1) a packet. Invariant: whoever changes what is held back has the peer
 //! told, which makes up for the delays of channels in use only.
 
 use super::Bond;
 use super::channel::{bit, each};
 use super::host::Ingress;
 use super::queue::Queued;
-use super::reserve::{Candidate, over, used_at_once};
+use super::reserve::{Candidate, over, sum, used_at_once};
 use super::revisit::{self, Held};
 use super::slight::slight;
 use crate::packet::Packet;
@@ -65,8 +65,7 @@ impl<P: Packet> Bond<P> {
         reserve.slight = slight;
         reserve.planned = all[used..].iter().fold(slight, |set, c| set | bit(c.channel));
         reserve.called &= reserve.planned & !slight;
-        let sum = all[..used].iter().map(|c| c.rate.as_bits_per_sec()).fold(0, u64::saturating_add);
-        reserve.base = Some(Rate::from_bits_per_sec(sum));
+        reserve.base = Some(sum(&all[..used]));
         // The next one to be called, and the rate and the longest delay of those in use.
         let (mut bits, mut delay) = (0u64, Span::ZERO);
         for c in &all {

@@ -237,8 +237,8 @@ pub struct Config {
     /// Mode `reliable`: a channel on which nothing arrives for this long, while another one brings something all the time, counts as down; three fifths of it where
     /// both were busy. Three heartbeats at least. Zero: silence alone tells. Default zero; in [`Config::usual`] 300 ms.
     pub silent_after: Span,
-    /// Whether the peer's word that it does not hear a channel counts only once the channel was up for [`dead_after`](Config::dead_after): its first
-    /// heartbeats, by faster channels, were sent before it could hear anything there. With [`silent_after`](Config::silent_after) it is so in any case. Default false; in [`Config::usual`] true.
+    /// Whether the peer's word that it does not hear a channel counts only once it said that it does, or the channel was up for [`dead_after`](Config::dead_after): its first
+    /// heartbeats, by faster channels, were sent before it could hear anything there. With [`silent_after`](Config::silent_after) that time is waited for in any case. Default false; in [`Config::usual`] true.
     pub await_hearing: bool,
     /// Longest time for which a channel that failed again and again is held back when it returns, while there are others
     /// ([`crate::path`]). Zero: never. Default zero; in [`Config::usual`] 60 s. A policy of mode `flow` has `updelay` instead.
@@ -406,7 +406,7 @@ pub const OPTIONS: Table<Config> = Table(&[
     option!(dead_after: Kind::Span(Span::ZERO, FOREVER, None), "a channel silent for this long while traffic flows is not used", file "dead_after"),
     option!(dead_after_idle: Kind::Span(Span::ZERO, FOREVER, None), "silence after which a channel counts as down otherwise"),
     option!(silent_after: Kind::Span(Span::ZERO, Span::from_secs(60), None), "mode reliable: a channel that brings nothing for this long while others do is not used; 0ms: dead_after alone", file "silent_after", since 4),
-    option!(await_hearing: Kind::Flag, "whether the peer's word that it does not hear a channel counts only once that was up for dead_after", since 4),
+    option!(await_hearing: Kind::Flag, "whether the peer's word that it does not hear a channel counts only once it has heard that, or that was up for dead_after", since 4),
     option!(hold_down: Kind::Span(Span::ZERO, HOUR, None), "longest that a channel which fails again and again is held back when it returns; 0ms: never", file "hold_down", since 4),
     option!(stall_after: Kind::Span(MS, Span::from_secs(60), None), "a channel whose socket takes nothing for this long is left out until it does"),
     option!(echo_interval: Kind::Span(Span::from_millis(10), HOUR, None), "how often the round trip is measured on each channel while traffic flows"),

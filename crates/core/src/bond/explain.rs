@@ -10,7 +10,7 @@ use super::class::ClassMode;
 use super::classed::ClassReport;
 use super::compressed::FASTEST as COMPRESSED_TO;
 use super::config::Mode;
-use super::reserve::{Candidate, TYPICAL, time_over, used_at_once};
+use super::reserve::{Candidate, TYPICAL, sum, time_over, used_at_once};
 use super::slight::{FRAME, slight};
 use super::treatment::Treatment;
 use crate::options::Words;
@@ -397,10 +397,9 @@ impl<P: Packet> Bond<P> {
                     ));
                 }
             } else {
-                let lossless = all.iter().map(|c| Candidate { loss: 0, ..*c }).collect::<Vec<_>>();
-                if let Some(most) =
-                    all[..k].iter().max_by_key(|c| c.loss).filter(|_| used_at_once(&lossless, None) <= k)
-                {
+                let lossless: Vec<Candidate> = all.iter().map(|c| Candidate { loss: 0, ..*c }).collect();
+                let is_for_losses = used_at_once(&lossless, None) <= k && used_at_once(&all, None) > k;
+                if let Some(most) = all[..k].iter().max_by_key(|c| c.loss).filter(|_| is_for_losses) {
                     told.because.push(format!(
                         "{} loses {} of its packets by itself, and {name} brings what goes once more in time: it is used at once",
                         self.name(most.channel),
@@ -570,10 +569,6 @@ fn longer(delay: Span, steps: usize) -> Span {
 /// So many steps less of `span`, down to nothing.
 fn part(span: Span, steps: usize) -> Span {
     Span::from_nanos(span.as_nanos() / STEPS as u64 * (STEPS - steps) as u64)
-}
-
-fn sum(all: &[Candidate]) -> Rate {
-    Rate::from_bits_per_sec(all.iter().map(|c| c.rate.as_bits_per_sec()).fold(0, u64::saturating_add))
 }
 
 fn mbit(rate: Rate) -> String {

@@ -20,14 +20,19 @@
 //! | channels by what they usually take one way, d_1 <= d_2 <= ... | the order of [`Candidate`]s |
 //! | R_k, the rates of the first k together | `rate` |
 //! | T_k, round trip over the first k: that of the first, and d_k - d_1 | `trip` |
-//! | time for L bytes: L / R_k, and T_k for each doubling of [`FIRST_WINDOW`] up to R_k T_k (slow start) | [`duration`] |
-//! | how many are used at once | the k of the least time, of those where the others add R_k and a quarter at most; as before, unless that gains a tenth or other channels are there |
+//! | p_k, the part of packets over the first k that hold up those behind them | [`held_up`] |
+//! | time for L bytes: L / R_k, and T_k for each doubling of [`FIRST_WINDOW`] up to R_k T_k (slow start); where 1 / p_k packets are less, slow start ends there, and CUBIC goes on | [`duration`] |
+//! | how many are used at once | the k of the least time, of those where the others add R_k and a quarter at most, without those that add and gain little; as before, unless that gains a tenth or other channels are there |
+//!
+//! **What is lost.** A packet that a channel loses holds up those behind it for a round trip, and slow start ends. Where other channels are in use that have time to spare it comes by one
+//! of them as well (`spare.rs`), and since all packets take as long as the slowest channel, it is in time. So a channel that loses packets is not used alone where another one has time for
+//! their copies.
 //!
 //! **What is not needed.** A sender that waits for round trips and not for the links gets less the longer they are: one with a small window, and BBR, whose window is twice what
 //! its rate fills in the *least* round trip. So where what is sent for three seconds does not grow, next to nothing of it waits, and it would fit the faster channels with a quarter to spare, and the
 //! others make the way longer by [`LONGER`] and a quarter of the round trip, these are in reserve as well ([`Demand`]), until next to nothing is sent. That they are called is the same for both.
 //!
-//! What follows from it stands in `backlog.rs`. Cost: O(n) for n channels. Invariants: where a channel's rate or round trip is not
+//! What follows from it stands in `backlog.rs`. Cost: O(n^2) for n channels. Invariants: where a channel's rate or round trip is not
 //! known, none is held back; the fastest never is.
 
 use super::ramp::Ramp;
@@ -202,13 +207,14 @@ fn congested(trip: Span, window: u64) -> Span {
 }
 
 /// Of a million packets over these channels so many hold up those behind: they are lost, and the other channels have no time for their copies.
-fn held_up(used: &[Candidate], bits: u64) -> u64 {
+fn held_up(used: &[Candidate]) -> u64 {
+    let all = sum(used).as_bits_per_sec();
     let lost = |c: &Candidate| {
         let rate = c.rate.as_bits_per_sec();
-        u128::from(c.loss) * u128::from(rate.saturating_sub(bits - rate))
+        u128::from(c.loss) * u128::from(rate.saturating_sub(all - rate))
     };
     let lost: u128 = used.iter().map(lost).sum();
-    u64::try_from(lost / u128::from(bits.max(1))).unwrap_or(u64::MAX)
+    u64::try_from(lost / u128::from(all.max(1))).unwrap_or(u64::MAX)
 }
 
 /// The logarithm to the base of two of `window / first`, in 256ths, straight between whole numbers.
@@ -224,31 +230,31 @@ fn doublings(window: u64, first: u64) -> u64 {
 /// How long a typical transfer takes over these, which are in the order of their delays.
 pub(super) fn time_over(used: &[Candidate]) -> Span {
     let (Some(first), Some(last)) = (used.first(), used.last()) else { return Span::ZERO };
-    let bits = sum(used);
-    duration(Rate::from_bits_per_sec(bits), first.trip + (last.delay - first.delay), held_up(used, bits))
+    duration(sum(used), first.trip + (last.delay - first.delay), held_up(used))
 }
 
-/// What they carry together, in bits a second.
-fn sum(candidates: &[Candidate]) -> u64 {
-    candidates.iter().map(|c| c.rate.as_bits_per_sec()).fold(0, u64::saturating_add)
+/// What they carry together.
+pub(super) fn sum(candidates: &[Candidate]) -> Rate {
+    Rate::from_bits_per_sec(candidates.iter().map(|c| c.rate.as_bits_per_sec()).fold(0, u64::saturating_add))
 }
 
 /// How many of the candidates, which are in the order of their delays, are used at once. `before`: how many were, if that was
 /// decided before.
 pub(super) fn used_at_once(candidates: &[Candidate], before: Option<usize>) -> usize {
-    let all = sum(candidates);
-    let of_first = |k: usize| {
-        let bits = sum(&candidates[..k]);
+    let of_first = |k: usize| sum(&candidates[..k]).as_bits_per_sec();
+    let all = of_first(candidates.len());
+    let time_of = |k: usize| {
+        let bits = of_first(k);
         ((all - bits) <= bits.saturating_add(bits / TOLERANCE)).then(|| time_over(&candidates[..k]))
     };
-    let times: Vec<Option<Span>> = (1..=candidates.len()).map(of_first).collect();
+    let times: Vec<Option<Span>> = (1..=candidates.len()).map(time_of).collect();
     let possible = times.iter().enumerate().filter_map(|(k, time)| Some(((*time)?, core::cmp::Reverse(k))));
     let Some((least, core::cmp::Reverse(best))) = possible.min() else { return candidates.len() };
     // Those that add little are worth no risk.
     let good = least + Span::from_nanos(least.as_nanos() / WORTH);
     let enough = |k: &usize| {
-        let bits = sum(&candidates[..=*k]);
-        times[*k].is_some_and(|time| time <= good) && sum(&candidates[..=best]) - bits <= bits / LITTLE
+        let bits = of_first(*k + 1);
+        times[*k].is_some_and(|time| time <= good) && of_first(best + 1) - bits <= bits / LITTLE
     };
     let best = (0..best).find(enough).unwrap_or(best);
     let kept = before.map(|n| n.clamp(1, candidates.len()) - 1);

@@ -58,8 +58,9 @@ impl Losses {
     fn count(&mut self, queue: Span, lost: u32) {
         if self.lately > MOST {
             (self.lost, self.all) = (0, 0);
+            return;
         }
-        if queue > SHORT || self.lately > MOST {
+        if queue > SHORT {
             return;
         }
         self.lost += lost;

@@ -189,8 +189,8 @@ impl EmulateConfig {
     /// # Errors
     /// [`ConfigError`] naming link, direction and setting.
     pub fn load(path: &Path) -> Result<(Vec<Link>, Options), ConfigError> {
-        let text =
-            text_file::read(path, text_file::MOST).map_err(|error| ConfigError::Read { path: path.into(), error })?;
+        let text = text_file::read(path, text_file::SETTINGS)
+            .map_err(|error| ConfigError::Read { path: path.into(), error })?;
         let config = EmulateConfig::parse(&text)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         Ok((config.links(folder)?, config.options()?))
@@ -422,7 +422,7 @@ pub enum TraceError {
 
 /// The capacity that `parse` makes of a file's name and text.
 fn read<C>(path: &Path, parse: impl Fn(&str, &str) -> Result<C, CapacityError>) -> Result<C, TraceError> {
-    let text = text_file::read(path, text_file::MOST).map_err(|error| TraceError::Read { path: path.into(), error })?;
+    let text = text_file::read(path, text_file::DATA).map_err(|error| TraceError::Read { path: path.into(), error })?;
     Ok(parse(&path.display().to_string(), &text)?)
 }
 
