@@ -364,6 +364,7 @@ if [ -n "$all" ]; then
     check 'lints with all features' 600 cargo clippy -p fairspan --all-features --all-targets --quiet -- -D warnings
     external 'the Python package, installed, with all that it works with' 2400 scripts/python.sh test
     external 'formal models of the handshake' 2400 scripts/model.sh all
+    external 'the OpenTelemetry Collector between two daemons' 2400 scripts/collector.sh
     external 'what is shipped lists its parts' 1500 scripts/sbom.sh target/fairspan.cdx.json
     external 'what is shipped is the same when it is built twice' 3000 scripts/reproduce.sh
     # Only root may make namespaces and folders of devices, so without root less of it is tried; each says so.

@@ -9,7 +9,7 @@
 collector=${FAIRSPAN_COLLECTOR:-}
 [ -n "$collector" ] || skip 'no OpenTelemetry Collector is named by FAIRSPAN_COLLECTOR'
 [ -x "$collector" ] || wrong "FAIRSPAN_COLLECTOR names no program: $collector"
-for tool in python3 curl; do command -v $tool >/dev/null || skip "no $tool"; done
+for tool in python3 curl ping; do command -v $tool >/dev/null || skip "no $tool"; done
 shipped=docs/grafana/otel-collector.yaml
 
 HOSTNAME=site "$collector" validate --config "$shipped" >"$work/validate.log" 2>&1 || wrong 'the collector finds the configuration wrong'
