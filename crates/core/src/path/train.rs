@@ -341,7 +341,10 @@ mod tests {
         for (mbit, deviation) in [(50, 5_000), (100, 5_000), (150, 3_000), (150, 5_000), (300, 1_500)] {
             let rates = told_of(mbit, deviation);
             let [least, mean, most] = [10, 100, 189].map(|n| rates[n] / mbit as f64);
-            assert!(least > 0.75 && mean > 0.9 && mean < 1.03 && most < 1.15, "{mbit}, {deviation}: {least} {mean} {most}");
+            assert!(
+                least > 0.75 && mean > 0.9 && mean < 1.03 && most < 1.15,
+                "{mbit}, {deviation}: {least} {mean} {most}"
+            );
         }
     }
 
