@@ -2,7 +2,8 @@
 
     web.py BROWSER RESTART SHOTS [long]
 
-RESTART is a command that begins the site's daemon anew; pictures go to the folder SHOTS.
+RESTART is a command that begins the site's daemon anew; pictures go to the folder SHOTS. FAIRSPAN_AXE may name axe-core's
+axe.min.js; what the page shows has no fault that it finds then.
 """
 
 import base64
@@ -16,6 +17,7 @@ import time
 
 BROWSER, RESTART, SHOTS = sys.argv[1:4]
 LONG = sys.argv[4:] == ["long"]
+AXE = os.environ.get("FAIRSPAN_AXE")
 PAGE = "http://127.0.0.1:9320/"
 HOSTILE_PEER = "<img src=x onerror=document.title='owned'>"
 HOSTILE_CHANNEL = "lte</script><script>document.title='owned'</script>"
@@ -130,6 +132,20 @@ class Browser:
         self.process.kill()
         self.process.wait()
         self.profile.cleanup()
+
+
+def audit(browser, what):
+    """Looks for what keeps people from using the page as it is now."""
+    if not AXE:
+        return
+    with open(AXE, encoding="utf-8") as source:
+        browser.value(source.read() + "; 0")
+    found = browser.value("""axe.run(document).then((result) => ({
+        rules: result.passes.length,
+        faults: result.violations.map((fault) => fault.id + ": " + fault.nodes.map((node) => node.html).join(" ")) }))""")
+    assert found["rules"] > 10, f"{what}: axe-core had next to nothing to look at: {found}"
+    assert not found["faults"], f"{what}: " + "\n".join(found["faults"])
+    print(f"{what}: {found['rules']} rules of axe-core hold")
 
 
 LIVE = "document.getElementById('connection').textContent === 'live'"
@@ -287,6 +303,7 @@ def works_with_keys_and_on_a_phone(browser):
         browser.until("!document.querySelector('#plots svg') || document.querySelector('#plots svg').clientWidth > 0", "no plot")
         browser.until(f"document.documentElement.scrollWidth <= {width}", f"the page is wider than {width}", 15)
         browser.picture(name)
+        audit(browser, name)
     browser.size(1200, 900)
     print("it works with the keyboard and at 360 pixels")
 
@@ -331,6 +348,7 @@ def asks_for_the_password(browser):
     browser.open("http://192.0.2.1:9320/")
     assert browser.value("document.querySelector('#rows')") is None
     browser.picture("password")
+    audit(browser, "password")
     for password, selector in [("wrong horse", ".wrong"), ("correct horse", "#rows tr")]:
         browser.value(f"document.getElementById('password').value = {json.dumps(password)}; document.querySelector('form').submit()")
         browser.until(f"document.querySelector({json.dumps(selector)})", f"after {password}")
@@ -338,6 +356,7 @@ def asks_for_the_password(browser):
     browser.value("document.querySelector('.card button').click()")
     browser.until("document.querySelector('#rows .note') && document.querySelector('#rows .note').textContent === 'taken out'", "not taken out")
     browser.picture("taken-out")
+    audit(browser, "taken-out")
     browser.value("document.querySelector('.card button').click()")
     browser.until("![...document.querySelectorAll('#rows .note')].some((note) => note.textContent === 'taken out')", "not taken in")
     print("the password is asked for, and links are taken out and in")

@@ -8,7 +8,8 @@
 #
 #   tests/netns/web.sh          what holds on any machine
 #   tests/netns/web.sh long     also: a link that fails is seen within 2 s
-# FAIRSPAN_SHOTS names a folder for pictures of the page.
+# FAIRSPAN_SHOTS names a folder for pictures of the page, FAIRSPAN_AXE the file axe.min.js of axe-core (`npm pack axe-core`), which then
+# looks at the page too.
 . tests/netns/lib.sh
 command -v python3 >/dev/null || skip 'no python3'
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || command -v chrome) \
