@@ -22,7 +22,7 @@ trap 'rm -rf "$work"' EXIT
 system=target/systemd/$release-$(dpkg --print-architecture).tar
 if [ ! -e "$system" ]; then
     mkdir -p target/systemd
-    mmdebstrap --quiet --variant=minbase --include=systemd,systemd-sysv,dbus,libssl3,iproute2,iputils-ping,nftables "$release" "$system.new" \
+    mmdebstrap --quiet --format=tar --variant=minbase --include=systemd,systemd-sysv,dbus,libssl3,iproute2,iputils-ping,nftables "$release" "$system.new" \
         >"$work/made.log" 2>&1 || { tail -n 5 "$work/made.log"; skip "no Debian system could be made from Debian's archive, for the reason above"; }
     mv "$system.new" "$system"
 fi

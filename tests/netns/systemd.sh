@@ -121,7 +121,7 @@ alive=$(shows WatchdogTimestampMonotonic)
 answered() { [ "$(shows WatchdogTimestampMonotonic)" != "$alive" ]; }
 eventually answered || fails 'the watchdog hears nothing'
 started_again() { [ "$(shows MainPID)" != "$process" ] && [ "$(shows ActiveState)" = active ]; }
-inside kill -s STOP "$process"
+inside sh -c "kill -s STOP $process"
 eventually started_again || fails 'a daemon that stands still is not started again'
 told
 grep -q 'Watchdog timeout' "$work/unit.log" || fails 'a daemon that stands still was not ended by the watchdog'
@@ -129,7 +129,7 @@ eventually reached || fails 'no ping after the watchdog'
 
 # One that dies is started again.
 process=$(shows MainPID)
-inside kill -s KILL "$process"
+inside sh -c "kill -s KILL $process"
 eventually started_again || fails 'a daemon that was killed is not started again'
 eventually reached || fails 'no ping after a kill'
 told
