@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds an OpenTelemetry Collector for tests/netns/collector.sh, with the four components that it needs and no others, and runs that test.
 #
-#   scripts/collector.sh     some minutes the first time, and 2 GB for Go's modules and its cache
+#   scripts/collector.sh     some minutes the first time, and some gigabytes for Go's modules and its cache
 #
 # The collector is made by its own builder, in the version that docs/web.md names, and is kept in ~/.local/share/fairspan/collector.
 # Exit status 77 where something is missing that this needs; the last line says what.
