@@ -177,6 +177,15 @@ def names_are_text(browser):
     print("hostile names are text, on the map too")
 
 
+def news_are_ours(browser):
+    """Loads the page with a source of news that is ours: `tell(view)` there. How to take it away again, and what the page shows now."""
+    hook = "window.EventSource = class { constructor() { window.tell = (view) => this.onmessage({ data: JSON.stringify(view) }); } };"
+    script = browser.call("Page.addScriptToEvaluateOnNewDocument", source=hook)["identifier"]
+    browser.open(PAGE)
+    browser.until("window.tell", "the page asks for no news")
+    return script, browser.value("fetch('/view.json').then((answer) => answer.json())")
+
+
 def shows_each_flows_way(browser):
     # The pings of the test.
     row = "[...document.querySelectorAll('#flows tbody tr')].find((row) => row.textContent.startsWith('icmp 10.77.0.2 > 10.77.0.1'))"
@@ -188,11 +197,7 @@ def shows_each_flows_way(browser):
     assert names and set(names) <= {"dsl", HOSTILE_CHANNEL}, cells
     assert 99 <= sum(int(way.rsplit(" %", 1)[0].rsplit(" ", 1)[1]) for way in ways) <= 101, cells
     # One that goes by both, whatever is sent now: what others named is text, and a bar is as long as its share.
-    hook = "window.EventSource = class { constructor() { window.tell = (view) => this.onmessage({ data: JSON.stringify(view) }); } };"
-    script = browser.call("Page.addScriptToEvaluateOnNewDocument", source=hook)["identifier"]
-    browser.open(PAGE)
-    browser.until("window.tell", "the page asks for no news")
-    view = browser.value("fetch('/view.json').then((answer) => answer.json())")
+    script, view = news_are_ours(browser)
     view["time"] += 1
     view["status"]["uptime_s"] += 1
     flow = {"packets": 7, "bytes": 9000, "dropped": 0, "marked": 0, "waiting": 0}
@@ -218,6 +223,31 @@ def shows_each_flows_way(browser):
     browser.open(PAGE)
     browser.until(LIVE, "the page does not go live again")
     print("each flow is shown with its channels, its class and why")
+
+
+def shows_a_packets_life(browser):
+    browser.until("/[1-9][0-9]* packets a second/.test(document.querySelector('#life li').innerText)", "no packet is seen")
+    script, view = news_are_ours(browser)
+    life = "[...document.querySelectorAll('#life li strong')].map((station) => station.parentNode.innerText)"
+    peer = view["status"]["peers"][0]
+    for seconds in (1, 2):
+        # Twelve packets a second find no room, and three come twice.
+        view["time"] += 1
+        view["status"]["uptime_s"] += 1
+        for counter, rate in {"host_packets": 100, "host_bytes": 125_000, "queue_full": 12, "duplicates": 3, "late": 0}.items():
+            peer["counters"][counter] += rate
+        browser.value(f"tell({json.dumps(view)})")
+    browser.until(f"{life}[0].includes('100 packets a second')", "what is sent is not counted")
+    stations = browser.value(life)
+    assert [station.splitlines()[0] for station in stations] == ["This host", "Waits for a channel", "Goes by", "Is under way", "Comes by", "Is put in order", "This host"], stations
+    assert "1.00 Mbit/s" in stations[0] and "dropped, no room: 12 a second" in stations[1], stations
+    assert [line for line in stations[5].splitlines() if line][1:] == ["came twice: 3.0 a second"], stations
+    assert all(HOSTILE_CHANNEL in stations[n] and "dsl" in stations[n] for n in (2, 3, 4)), stations
+    assert browser.value("document.querySelectorAll('#life img, #life script').length") == 0
+    browser.call("Page.removeScriptToEvaluateOnNewDocument", identifier=script)
+    browser.open(PAGE)
+    browser.until(LIVE, "the page does not go live again")
+    print("a packet's life is shown")
 
 
 def seen_failure(browser):
@@ -246,11 +276,7 @@ def station(number, east, west, reachable=True):
 
 def maps_rings(browser):
     """Shows rings and lines that there are not, by a source of news that is ours."""
-    hook = "window.EventSource = class { constructor() { window.tell = (view) => this.onmessage({ data: JSON.stringify(view) }); } };"
-    script = browser.call("Page.addScriptToEvaluateOnNewDocument", source=hook)["identifier"]
-    browser.open(PAGE)
-    browser.until("window.tell", "the page asks for no news")
-    view = browser.value("fetch('/view.json').then((answer) => answer.json())")
+    script, view = news_are_ours(browser)
     ring = {"algorithm": "aggressive", "counters": {}, "ringlets": []}
     both, one = [{"side": "east"}, {"side": "west"}], [{"side": "east"}]
     cases = [
@@ -365,7 +391,7 @@ def asks_for_the_password(browser):
 def main():
     browser = Browser()
     try:
-        for step in (loads_and_moves, names_are_text, shows_each_flows_way, seen_failure, works_with_keys_and_on_a_phone, remembers,
+        for step in (loads_and_moves, names_are_text, shows_each_flows_way, shows_a_packets_life, seen_failure, works_with_keys_and_on_a_phone, remembers,
                      maps_rings, works_without_scripts, asks_for_the_password):
             step(browser)
         complaints = browser.complaints()

@@ -2,6 +2,7 @@
 (() => {
   const LIVE = 180; // seconds of the plots that move
   const DRAWN = 24; // peers on the map
+  const LIVES = 4; // peers of which a packet's life is shown
   const byId = (id) => document.getElementById(id);
 
   // ---- building blocks: text is only ever set as text
@@ -45,6 +46,7 @@
   const keyOf = (link) => link.of + "\n" + link.name;
 
   const remember = (now) => {
+    count(now);
     for (const link of now.links) {
       const list = live.get(keyOf(link)) || [];
       if (!list.length || list[list.length - 1].t < now.time) {
@@ -53,6 +55,20 @@
       while (list.length && list[0].t < now.time - LIVE - 5) list.shift();
       live.set(keyOf(link), list);
     }
+  };
+  // Of each peer: how often a second each of its counters rose lately.
+  const rates = new Map();
+  let counted = null;
+  const count = (now) => {
+    const over = counted ? now.time - counted.time : 0, anew = counted && now.status.uptime_s < counted.status.uptime_s;
+    if (counted && !anew && over < 0.9) return;
+    rates.clear();
+    for (const peer of counted && !anew ? now.status.peers : []) {
+      const before = counted.status.peers.find((other) => other.name === peer.name);
+      if (!before) continue;
+      rates.set(peer.name, new Map(Object.entries(peer.counters).map(([name, value]) => [name, Math.max(0, value - (before.counters[name] || 0)) / over])));
+    }
+    counted = now;
   };
   const unpacked = (history) => history.up.map((up, n) => ({
     t: history.from + n * history.step, sent: history.sent[n], received: history.received[n], delay: history.delay[n],
@@ -313,9 +329,40 @@
     return [el("p", { class: "hint" }, "What this end sends, in the last whole second; copies and repairs count where they go. Why a class goes by these channels stands below, under its name."), table(true)];
   };
   const classOf = (flow) => (flow.class ? [flow.class, el("span", { class: "note" }, flow.because)] : "–");
-  const waysOf = (flow) => (flow.ways ? el("ul", { class: "ways" }, flow.ways.map((way) => el("li", null,
-    svg("svg", { class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { class: "all", width: 100, height: 8 }), svg("rect", { class: "part", width: (way.share * 100).toFixed(1), height: 8 })),
+  const bar = (share) => svg("svg", { class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("rect", { class: "all", width: 100, height: 8 }), svg("rect", { class: "part", width: (share * 100).toFixed(1), height: 8 }));
+  const waysOf = (flow) => (flow.ways ? el("ul", { class: "ways" }, flow.ways.map((way) => el("li", null, bar(way.share),
     `${way.channel} ${percent(way.share, 0)} %`, el("span", { class: "of" }, ` ${number(way.mbit, 2)}`)))) : "–");
+  // What happens to packets between two hosts, station by station, and how many it happens to.
+  const SENT = [["dropped, no room", "queue_full"], ["dropped early", "early_dropped"], ["marked", "early_marked"], ["dropped, no channel is up", "no_channel"], ["dropped, too long", "host_too_big"]];
+  const ADDED = [["sent once more, to be in time", "spare_copies", "urgent_copies"], ["rows of parity", "parity_sent"], ["sent again, being lost", "resent", "detoured"]];
+  const ORDERED = [["waited for others", "held_packets"], ["rebuilt by parity", "rebuilt"], ["missing", "packets_missing"], ["came twice", "duplicates"], ["came too late", "late"]];
+  const each = (rate, what) => `${rate >= 10 ? Math.round(rate) : number(rate, 1)}${what || ""} a second`;
+  const lives = (status) => {
+    const shown = status.peers.slice(0, LIVES);
+    const life = (peer) => {
+      const rate = rates.get(peer.name), of = (...names) => names.reduce((sum, name) => sum + ((rate && rate.get(name)) || 0), 0);
+      const happened = (kinds) => kinds.filter(([, ...names]) => of(...names) > 0).map(([what, ...names]) => el("p", { class: "note" }, `${what}: ${each(of(...names))}`));
+      const links = view.links.filter((link) => link.of === peer.name && peer.channels.some((channel) => channel.name === link.name));
+      const by = (key) => {
+        const all = links.reduce((sum, link) => sum + (link[key] || 0), 0);
+        return el("ul", { class: "ways" }, links.map((link) => el("li", null, bar(all ? (link[key] || 0) / all : 0), link.name, el("span", { class: "note" }, link.up ? `${number(link[key], 2)} Mbit/s` : link.state))));
+      };
+      const packets = (count, size) => (rate ? el("p", null, each(of(count), " packets"), el("span", { class: "note" }, number(of(size) * 8e-6, 2) + " Mbit/s")) : el("p", null, "–"));
+      const station = (title, ...parts) => el("li", null, el("strong", null, title), parts.map((part) => part || null));
+      const queue = peer.queue, order = { plain: null, flow: null, duplicate: "Doubles are left out" }[peer.mode];
+      const waits = queue ? [el("p", null, bytes(queue.waiting_bytes) + " now"), queue.delay && el("p", { class: "note" }, `waited ${number(queue.delay.median_ms, 1)} ms, 99 % within ${number(queue.delay.p99_ms, 1)} ms`)]
+        : [el("p", null, bytes(peer.channels.reduce((sum, channel) => sum + (channel.queued_bytes || 0), 0)) + " now")];
+      return el("article", null, el("h3", null, peer.name),
+        el("h4", null, "From this host"), el("ol", { class: "life" }, station("This host", packets("host_packets", "host_bytes")), station("Waits for a channel", waits, happened(SENT)),
+          station("Goes by", by("sent_mbit"), happened(ADDED)),
+          station("Is under way", el("ul", { class: "ways" }, links.filter((link) => link.up).map((link) => el("li", null, link.name, el("span", { class: "note" }, `${number(link.delay_ms, 1)} ms there and back, ${number(link.queue_ms, 1)} ms of it in a queue, ${percent(link.loss, 2)} % lost`)))))),
+        el("h4", null, "To this host"), el("ol", { class: "life" }, station("Comes by", by("received_mbit")),
+          order === null ? null : station(order || "Is put in order", rate ? happened(ORDERED) : el("p", null, "–"), rate && !ORDERED.some(([, ...names]) => of(...names) > 0) ? el("p", null, "Nothing waits, and nothing is missing") : null),
+          station("This host", packets("delivered_packets", "delivered_bytes"))));
+    };
+    if (!shown.length) return null;
+    return [el("p", { class: "hint" }, "What happened to packets in the last second, and what waits now." + (status.peers.length > LIVES ? ` Of ${status.peers.length} peers the first ${LIVES} are shown.` : "")), shown.map(life)];
+  };
   const classes = (status) => {
     const all = status.peers.flatMap((peer) => (peer.classes || []).map((one) => [peer.name, one]));
     return all.length ? grid("Traffic classes", [["Class", ""], ["Peer", ""], ["Matches", ""], ["Mode", ""], ["Carried by", ""], ["Packets", n], ["Bytes", n], ["Dropped", n]],
@@ -368,6 +415,7 @@
     section("ring", ring(status));
     section("gateway", gateways(status));
     section("flows", flows(status));
+    section("life", lives(status));
     section("classes", classes(status));
     const told = decisions(status);
     byId("decided").hidden = !told.length;
