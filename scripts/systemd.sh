@@ -20,8 +20,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 system=target/systemd/$release-$(dpkg --print-architecture).tar
-if [ ! -e "$system" ]; then
-    mkdir -p target/systemd
+if [ ! -f "$system" ]; then
+    rm -rf target/systemd && mkdir -p target/systemd
     mmdebstrap --quiet --format=tar --variant=minbase --include=systemd,systemd-sysv,dbus,libssl3,iproute2,iputils-ping,nftables "$release" "$system.new" \
         >"$work/made.log" 2>&1 || { tail -n 5 "$work/made.log"; skip "no Debian system could be made from Debian's archive, for the reason above"; }
     mv "$system.new" "$system"

@@ -361,7 +361,7 @@
           station("This host", packets("delivered_packets", "delivered_bytes"))));
     };
     if (!shown.length) return null;
-    return [el("p", { class: "hint" }, "What happened to packets in the last second, and what waits now." + (status.peers.length > LIVES ? ` Of ${status.peers.length} peers the first ${LIVES} are shown.` : "")), shown.map(life)];
+    return [el("p", { class: "hint" }, "What happened to packets in the last second, and what waits now. For how long packets waited is of the last 10 to 20 seconds." + (status.peers.length > LIVES ? ` Of ${status.peers.length} peers the first ${LIVES} are shown.` : "")), shown.map(life)];
   };
   const classes = (status) => {
     const all = status.peers.flatMap((peer) => (peer.classes || []).map((one) => [peer.name, one]));
