@@ -334,7 +334,7 @@
     `${way.channel} ${percent(way.share, 0)} %`, el("span", { class: "of" }, ` ${number(way.mbit, 2)}`)))) : "–");
   // What happens to packets between two hosts, station by station, and how many it happens to.
   const SENT = [["dropped, no room", "queue_full"], ["dropped early", "early_dropped"], ["marked", "early_marked"], ["dropped, no channel is up", "no_channel"], ["dropped, too long", "host_too_big"]];
-  const ADDED = [["sent once more, to be in time", "spare_copies", "urgent_copies"], ["rows of parity", "parity_sent"], ["sent again, being lost", "resent", "detoured"]];
+  const ADDED = [["sent once more, to be in time", "spare_copies", "urgent_copies"], ["rows of parity", "parity_sent"], ["sent again, being lost", "resent"], ["sent by another channel as well, theirs being slow", "detoured"]];
   const ORDERED = [["waited for others", "held_packets"], ["rebuilt by parity", "rebuilt"], ["missing", "packets_missing"], ["came twice", "duplicates"], ["came too late", "late"]];
   const each = (rate, what) => `${rate >= 10 ? Math.round(rate) : number(rate, 1)}${what || ""} a second`;
   const lives = (status) => {
