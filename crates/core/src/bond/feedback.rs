@@ -50,19 +50,23 @@ impl<P: Packet> Bond<P> {
         }
     }
 
-    /// Tells the peer what arrived on `channel`, if that is due.
+    /// Tells the peer what arrived on `channel`, if that is due. While no socket takes it, it waits: where a link's own queue is full all the time, a
+    /// report that is due hardly ever finds one that does.
     pub(super) fn send_feedback(&mut self, now: Time, channel: ChannelId) {
         if self.channels[channel].path.receipts.timeout().is_none_or(|at| at > now) {
             return;
         }
         let Some(of) = self.peer.tag() else { return };
         let hurries = self.peer.keeps && self.channels[channel].path.receipts.tells_gap();
-        let Some(feedback) = self.channels[channel].path.receipts.poll(now, channel, of) else { return };
-        let open = |c: &ChannelId| self.channels[*c].usable && self.channels[*c].path.signs.blocked.is_none();
+        let takes = |c: &ChannelId| self.channels[*c].path.signs.blocked.is_none();
+        let open = |c: &ChannelId| self.channels[*c].usable && takes(c);
         // What is missing is sent again as soon as this is told: by the way that is the fastest.
         let fastest = if hurries { self.fastest(now) } else { None };
-        let by =
-            fastest.or(Some(channel)).filter(open).or_else(|| each(self.channels.usable).find(open)).unwrap_or(channel);
+        let by = fastest.or(Some(channel)).filter(open).or_else(|| each(self.channels.usable).find(open));
+        let Some(by) = by.or(Some(channel).filter(takes)) else {
+            return self.channels[channel].path.receipts.keep_back();
+        };
+        let Some(feedback) = self.channels[channel].path.receipts.poll(now, channel, of) else { return };
         self.send_control(by, Message::Feedback(feedback), 0);
     }
 

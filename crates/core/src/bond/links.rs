@@ -68,7 +68,8 @@ impl<P: Packet> Bond<P> {
         self.refresh_waits();
     }
 
-    /// Says whether the channel's socket takes frames. Control messages for a blocked channel are left out.
+    /// Says whether the channel's socket takes frames. Control messages for a blocked channel are left out, but reports
+    /// of what arrived, which wait.
     pub fn set_blocked(&mut self, now: Time, channel: ChannelId, blocked: bool) {
         if !self.channels.has(channel) {
             return;
@@ -85,6 +86,10 @@ impl<P: Packet> Bond<P> {
                 self.block_stripe(channel, false);
                 if stalled {
                     self.refresh(now, Reason::Stalled);
+                }
+                for channel in each(self.channels.joined) {
+                    self.channels[channel].path.receipts.release(now);
+                    self.send_feedback(now, channel);
                 }
             }
             _ => {}

@@ -44,6 +44,8 @@ pub(crate) struct Receipts {
     arrived: Time,
     unreported: u32,
     due: Option<Time>,
+    /// A report is due that no channel takes.
+    kept_back: bool,
     /// What is due tells of a number that is missing.
     gap: bool,
     /// How many frames in a row were too far behind to be told.
@@ -96,6 +98,18 @@ impl Receipts {
         self.due
     }
 
+    /// No channel takes the report that is due: it waits for [`Receipts::release`], or for what arrives next.
+    pub(crate) fn keep_back(&mut self) {
+        self.kept_back |= self.due.take().is_some();
+    }
+
+    /// A channel takes reports again: one that was kept back is due.
+    pub(crate) fn release(&mut self, now: Time) {
+        if core::mem::take(&mut self.kept_back) {
+            self.due = Some(now);
+        }
+    }
+
     /// Whether the report that is due tells of a number that is missing.
     pub(crate) fn tells_gap(&self) -> bool {
         self.gap
@@ -104,7 +118,7 @@ impl Receipts {
     /// The report that is due, on the frames of the epoch whose tag is `of` on `channel`.
     pub(crate) fn poll(&mut self, now: Time, channel: ChannelId, of: u8) -> Option<Feedback> {
         self.due.filter(|at| *at <= now)?;
-        (self.due, self.unreported, self.gap) = (None, 0, false);
+        (self.due, self.kept_back, self.unreported, self.gap) = (None, false, 0, false);
         let held = now.since(self.arrived).as_nanos() / 1_000;
         Some(Feedback {
             channel,
