@@ -24,7 +24,7 @@ use super::Bond;
 use super::channel::{bit, each};
 use super::class::ClassMode;
 use super::classed::{Another, ClassReport, places};
-use super::express::{Haste, is_acknowledgement};
+use super::express::Haste;
 use super::frame::Transmit;
 use super::keep::About;
 use super::lines::UNPACED;
@@ -63,10 +63,8 @@ impl<P: Packet> Bond<P> {
             return self.on_no_room(dropped);
         }
         // As without the class, but for what would be prompt by itself.
-        let bytes = queued.packet.bytes();
-        let idle = self.ingress.queue.is_empty() && is_acknowledgement(header, bytes);
-        if self.channels.usable != 0 && (self.ingress.prompt.has(queued.bucket) || idle) {
-            self.go_first(queued.noted(Haste::Steady));
+        if self.channels.usable != 0 && self.goes_as_ack(header, queued.packet.bytes(), queued.bucket) {
+            self.acknowledge(header, queued.noted(Haste::Steady));
         } else {
             let dropped = self.ingress.queue.offer(queued, &mut self.ingress.ledger);
             self.classed.all[class].stats.dropped += dropped;

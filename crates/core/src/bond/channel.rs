@@ -1,5 +1,6 @@
 //! What a bond knows of one of its channels.
 
+use super::acks::Share;
 use super::config::ChannelConfig;
 use super::event::ChannelStats;
 use super::frame::Handling;
@@ -41,6 +42,8 @@ pub(super) struct Channel {
     late: Span,
     /// When data last went.
     pub(super) data: Option<Time>,
+    /// What acknowledgements have of it.
+    pub(super) acks: Share,
     /// Whether it is asked for its rate while it is in reserve.
     pub(super) revisit: Revisit,
     /// What is measured, and the state that follows.
@@ -61,6 +64,7 @@ impl Channel {
             high: 0,
             late: Span::ZERO,
             data: None,
+            acks: Share::default(),
             revisit: Revisit::default(),
             path: Path::new(now, config.mtu, config.rate.is_some(), counting),
             stats: ChannelStats::default(),
@@ -80,9 +84,15 @@ impl Channel {
         self.rate.is_some() || self.path.control.as_ref().is_some_and(|control| !control.is_starting())
     }
 
+    /// What it is known to carry, whether or not frames keep to it.
+    pub(super) fn carries(&self) -> Option<Rate> {
+        let measured = || self.path.control.as_ref().filter(|control| !control.is_starting())?.measured_rate();
+        self.known_rate().or_else(measured)
+    }
+
     /// Reckons the room in the host queue by what is known at `now`.
     pub(super) fn reckon(&mut self, now: Time) {
-        self.reckoned = self.known_rate();
+        self.reckoned = self.carries();
         self.highest = self.reckoned;
         // What a start finds out is above and below.
         if self.is_sure_of_rate() {
@@ -92,7 +102,7 @@ impl Channel {
 
     /// Whether that is another rate than the one the host queue knows, by more than an eighth.
     pub(super) fn is_other_rate(&self) -> bool {
-        match (self.reckoned, self.known_rate()) {
+        match (self.reckoned, self.carries()) {
             (Some(before), Some(now)) => {
                 let (before, now) = (before.as_bits_per_sec(), now.as_bits_per_sec());
                 now.abs_diff(before) > before / 8

@@ -270,6 +270,9 @@ pub struct Config {
     /// Mode `reliable`: whether packets of flows that send little and steadily go before others, by the channel that brings them first. Default
     /// false; in [`Config::usual`] true.
     pub sparse: bool,
+    /// Mode `reliable`: whether a TCP acknowledgement takes the place of an earlier one of its connection that waits and tells nothing more
+    /// ([`acknowledgement`](crate::ip::acknowledgement)). Default false; in [`Config::usual`] true.
+    pub ack_filter: bool,
     /// Mode `reliable`: whether headers of the host's packets are compressed ([`compress`](crate::compress)). Default off.
     pub compress_headers: Compression,
     /// Whether each channel's path MTU is probed (RFC 8899). Default true.
@@ -335,6 +338,7 @@ impl Default for Config {
             reserve: false,
             metered: List::default(),
             sparse: false,
+            ack_filter: false,
             compress_headers: Compression::Off,
             probe_mtu: true,
             confirm_mtu: Span::ZERO,
@@ -417,6 +421,7 @@ pub const OPTIONS: Table<Config> = Table(&[
     option!(reserve: Kind::Flag, "mode reliable: whether a channel that delays a download by more than it adds carries data only while the others are not enough", file "reserve", since 4),
     option!(metered: Kind::Text(|text| text.parse::<List<Name>>().map(drop)), "channels that carry data only while no other one works, because that costs money", file "metered", since 4),
     option!(sparse: Kind::Flag, "mode reliable: whether flows that send little and steadily go before others, by the channel that brings them first", file "sparse", since 4),
+    option!(ack_filter: Kind::Flag, "mode reliable: whether a TCP acknowledgement takes the place of an earlier one of its connection that still waits", file "ack_filter", since 4),
     option!(resend_within: Kind::Span(MS, Span::from_secs(60), Some("auto")), "mode reliable: how long what is lost is sent again, from when it first went", file "resend_within", since 4),
     option!(resend_within_ef: Kind::Span(MS, Span::from_secs(60), Some("auto")), "the same of packets with DSCP EF", file "resend_within_ef", since 4),
     option!(resend_bytes: Kind::Bytes(1 << 17, 1 << 36, None), "mode reliable: most memory for packets that were sent and are kept until they arrived", file "resend_memory", since 4),

@@ -224,6 +224,8 @@ counters! {
         no_channel,
         /// TCP SYNs whose maximum segment size was lowered.
         mss_clamped,
+        /// Mode `reliable`: TCP acknowledgements from the host that were not sent, because a later one took their place.
+        acks_superseded,
         /// Mode `reliable`: frames that carried a packet again, because the one before was lost.
         resent,
         /// Of the packets that these carried, those that were not lost, but would have arrived much later: their channel had become slow.

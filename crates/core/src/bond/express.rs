@@ -6,7 +6,7 @@
 
 use super::ledger::Ledger;
 use super::queue::Queued;
-use crate::ip::{Header, ICMP, ICMPV6, Piece, TCP};
+use crate::ip::{Header, ICMP, ICMPV6};
 use crate::packet::Packet;
 use crate::units::{Bytes, ChannelId, Time};
 use alloc::collections::VecDeque;
@@ -15,9 +15,6 @@ use alloc::vec::Vec;
 
 /// Bytes of packets that may wait.
 const ROOM: usize = 64 * 1024;
-/// TCP's flag of an acknowledgement; the others but ECE and CWR are none of it.
-const ACK: u8 = 0x10;
-const OTHERS: u8 = 0x2f;
 
 /// What the receiver does with a packet that went before others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +31,17 @@ pub(super) struct Prompt<P> {
     pub(super) waiting: VecDeque<Queued<P, Haste>>,
     /// How many wait of each flow bucket: at most [`ROOM`] over the shortest packet's 20 bytes.
     of_bucket: Vec<u16>,
+    /// Which was the last one of each flow bucket, as the packets are counted that ever waited.
+    newest: Vec<u32>,
+    /// How many have left.
+    left: u32,
     bytes: usize,
+    /// Since when a packet is the first one, or another in its place.
+    pub(super) first_since: Option<Time>,
+    /// Since when there was always one.
+    pub(super) busy_since: Option<Time>,
+    /// Until when there are too many.
+    pub(super) crowded: Time,
     /// When the first of them may go, if it may not yet.
     pub(super) at: Option<Time>,
     /// The channel by which the last one went.
@@ -44,7 +51,18 @@ pub(super) struct Prompt<P> {
 impl<P: Packet> Prompt<P> {
     /// None wait, of so many flow buckets.
     pub(super) fn new(buckets: usize) -> Prompt<P> {
-        Prompt { waiting: VecDeque::new(), of_bucket: vec![0; buckets], bytes: 0, at: None, by: None }
+        Prompt {
+            waiting: VecDeque::new(),
+            of_bucket: vec![0; buckets],
+            newest: vec![0; buckets],
+            left: 0,
+            bytes: 0,
+            first_since: None,
+            busy_since: None,
+            crowded: Time::ZERO,
+            at: None,
+            by: None,
+        }
     }
 
     /// Whether none waits.
@@ -80,12 +98,35 @@ impl<P: Packet> Prompt<P> {
         if let Some(count) = self.of_bucket.get_mut(usize::from(queued.bucket)) {
             *count += 1;
         }
+        if let Some(newest) = self.newest.get_mut(usize::from(queued.bucket)) {
+            *newest = self.left.wrapping_add(self.waiting.len() as u32);
+        }
+        self.first_since.get_or_insert(queued.since);
+        self.busy_since.get_or_insert(queued.since);
         self.waiting.push_back(queued);
+        true
+    }
+
+    /// Shows the packet of `bucket` that came last, if one waits, to `with`, which may put another one in its place. Whether it did.
+    pub(super) fn replace_last(&mut self, bucket: u16, with: impl FnOnce(&mut Queued<P, Haste>) -> bool) -> bool {
+        if !self.has(bucket) {
+            return false;
+        }
+        let newest = self.newest.get(usize::from(bucket)).copied().unwrap_or(0);
+        let Some(queued) = self.waiting.get_mut(newest.wrapping_sub(self.left) as usize) else { return false };
+        let before = queued.packet.size().as_u64() as usize;
+        if !with(queued) {
+            return false;
+        }
+        self.bytes = self.bytes - before + queued.packet.size().as_u64() as usize;
         true
     }
 
     pub(super) fn pop(&mut self) -> Option<Queued<P, Haste>> {
         let queued = self.waiting.pop_front()?;
+        self.left = self.left.wrapping_add(1);
+        self.first_since = self.waiting.front().map(|queued| queued.since);
+        self.busy_since = self.busy_since.filter(|_| !self.waiting.is_empty());
         self.bytes -= queued.packet.size().as_u64() as usize;
         if let Some(count) = self.of_bucket.get_mut(usize::from(queued.bucket)) {
             *count -= 1;
@@ -109,15 +150,6 @@ pub(super) fn is_urgent(header: &Header) -> bool {
     matches!(header.tos >> 2, 32 | 40 | 44 | 46 | 48 | 56) || matches!(header.protocol, ICMP | ICMPV6)
 }
 
-/// Whether a packet is a TCP acknowledgement and nothing else.
-pub(super) fn is_acknowledgement(header: &Header, bytes: &[u8]) -> bool {
-    if header.protocol != TCP || header.piece != Piece::Whole {
-        return false;
-    }
-    let Some([offset, flags]) = bytes.get(header.payload + 12..header.payload + 14) else { return false };
-    flags & (ACK | OTHERS) == ACK && header.payload + usize::from(offset >> 4) * 4 == header.total
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -131,13 +163,6 @@ mod tests {
         bytes
     }
 
-    /// A TCP segment of `offset` words of header with these flags and so many bytes of data.
-    fn segment(offset: u8, flags: u8, data: usize) -> Vec<u8> {
-        let mut tcp = vec![0; usize::from(offset) * 4 + data];
-        (tcp[12], tcp[13]) = (offset << 4, flags);
-        packet(TCP, 0, &tcp)
-    }
-
     #[test]
     fn calls_control_and_icmp_are_urgent_and_nothing_else_is() {
         let urgent = |bytes: &[u8]| is_urgent(&Header::parse(bytes, bytes.len()).unwrap());
@@ -146,19 +171,6 @@ mod tests {
             assert_eq!(urgent(&packet(17, dscp << 2 | 1, &[0; 8])), expected, "{dscp}");
         }
         assert!(urgent(&packet(ICMP, 0, &[8, 0, 0, 0])) && urgent(&packet(ICMPV6, 0, &[128, 0, 0, 0])));
-    }
-
-    #[test]
-    fn an_acknowledgement_is_a_segment_with_nothing_but_one() {
-        let is = |bytes: &[u8]| is_acknowledgement(&Header::parse(bytes, bytes.len()).unwrap(), bytes);
-        assert!(is(&segment(5, ACK, 0)) && is(&segment(8, ACK | 0xc0, 0)), "with options and ECN's flags");
-        for flags in [0x02, 0x12, 0x11, 0x14, 0x18, 0x30, 0] {
-            assert!(!is(&segment(5, flags, 0)), "{flags:#x}");
-        }
-        assert!(!is(&segment(5, ACK, 1)) && !is(&packet(17, 0, &segment(5, ACK, 0)[20..])));
-        let mut fragment = segment(5, ACK, 0);
-        fragment[6] = 0x20;
-        assert!(!is(&fragment) && !is(&packet(TCP, 0, &[0; 13])));
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub(super) struct Ingress<P> {
     pub(super) queue: HostQueue<P>,
     /// Those that go before them.
     pub(super) prompt: Prompt<P>,
+    /// Acknowledgements that go next, if there are not too many of them ([`acks`](super::acks)).
+    pub(super) acks: Prompt<P>,
     /// Which flows are to.
     pub(super) sparse: Sparse,
     /// What became of each flow's packets.
@@ -45,10 +47,11 @@ impl<P: Packet> Ingress<P> {
         let icmp = Pacer::new(rate, Bytes::new(9_000));
         let queue = HostQueue::new(config.discipline, config.buffer, seed).map_err(ConfigError::Queue)?;
         let (prompt, buckets) = (Prompt::new(config.all_buckets()), config.metered_buckets());
+        let acks = Prompt::new(buckets);
         let (queue, sparse) = (queue.counted(buckets), Sparse::new(buckets));
         let line = ChannelQueue::fifo(PolicyConfig::DropTail, seed).counted(buckets);
         let ledger = Ledger::new(config);
-        let mut ingress = Ingress { line, queue, prompt, sparse, ledger, limit: None, mtu: 0, icmp };
+        let mut ingress = Ingress { line, queue, prompt, acks, sparse, ledger, limit: None, mtu: 0, icmp };
         ingress.set_limit(None, config.queue_bytes);
         Ok(ingress)
     }
@@ -108,11 +111,12 @@ impl<P: Packet> Bond<P> {
             self.ingress.ledger.on_treated(now, account, Treatment::Class(class as u8), header.total);
             return self.enqueue_class(class, &header, Queued::new(now, packet, bucket, header.tos, account));
         }
-        let haste = self.haste(now, &header, packet.bytes(), bucket);
         let queued = Queued::new(now, packet, bucket, header.tos, account);
+        let haste = self.haste(now, &header, queued.packet.bytes(), bucket);
         let treatment = haste.map_or(Treatment::Usual, |(_, treatment)| treatment);
         self.ingress.ledger.on_treated(now, account, treatment, header.total);
         match haste {
+            Some((haste, Treatment::Acknowledges)) => self.acknowledge(&header, queued.noted(haste)),
             Some((haste, _)) => self.go_first(queued.noted(haste)),
             None => self.enqueue(queued),
         }

@@ -31,6 +31,7 @@
 //! # Ok::<(), fairspan_core::bond::ConfigError>(())
 //! ```
 
+mod acks;
 mod aside;
 mod assign;
 mod backlog;
@@ -258,14 +259,15 @@ impl<P: Packet> Bond<P> {
     /// How many packets of the host, and how many of their bytes, wait for a channel that is not chosen yet, those of traffic classes
     /// among them.
     pub fn waiting(&self) -> (usize, Bytes) {
-        let Ingress { queue, line, prompt, .. } = &self.ingress;
-        let first = prompt.waiting.iter().map(|queued| queued.packet.size().as_u64()).sum::<u64>();
+        let Ingress { queue, line, prompt, acks, .. } = &self.ingress;
+        let first = prompt.waiting.iter().chain(&acks.waiting);
+        let first = first.fold((0, 0), |(packets, bytes), queued| (packets + 1, bytes + queued.packet.size().as_u64()));
         let classed = self.classed.all.iter().map(|class| &class.queue);
         let (packets, bytes) = classed
             .fold((queue.len() + line.len(), queue.bytes() + line.bytes()), |(packets, bytes), queue| {
                 (packets + queue.len(), bytes + queue.bytes())
             });
-        (packets + prompt.waiting.len(), Bytes::new(bytes as u64 + first))
+        (packets + first.0, Bytes::new(bytes as u64 + first.1))
     }
 
     /// Bytes of memory that packets behind gaps and in the host queue take, with their book-keeping; in mode `stripe`

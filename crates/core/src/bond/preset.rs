@@ -160,6 +160,7 @@ impl Config {
             by_pace: true,
             reserve: true,
             sparse: true,
+            ack_filter: true,
             silent_after: Span::from_millis(300),
             await_hearing: true,
             hold_down: Span::from_secs(60),

@@ -10,7 +10,7 @@
 
 use super::Bond;
 use super::channel::{bit, each};
-use super::express::{Haste, is_acknowledgement, is_urgent};
+use super::express::{Haste, is_urgent};
 use super::frame::Transmit;
 use super::keep::About;
 use super::number::Numbers;
@@ -48,9 +48,10 @@ impl<P: Packet> Bond<P> {
             // It would overtake them.
             return None;
         }
-        if ingress.prompt.has(bucket) || ingress.queue.is_empty() && is_acknowledgement(header, bytes) {
+        if self.goes_as_ack(header, bytes, bucket) {
             return Some((Haste::Steady, Treatment::Acknowledges));
         }
+        let ingress = &mut self.ingress;
         let first = sends_little && ingress.prompt.has_room(header.total) && ingress.sparse.admit(now, header.total);
         first.then_some((if tcp { Haste::Steady } else { Haste::Urgent }, Treatment::SendsLittle))
     }

@@ -14,7 +14,8 @@ use crate::units::Time;
 use alloc::vec::Vec;
 
 /// The settings that may change, by their names in a file.
-const LIVE: [&str; 18] = [
+const LIVE: [&str; 19] = [
+    "ack_filter",
     "buffer",
     "copies",
     "dead_after",

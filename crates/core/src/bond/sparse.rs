@@ -64,6 +64,12 @@ impl Sparse {
         self.share = rate.map(|rate| Rate::from_bits_per_sec((rate.as_bits_per_sec() / 2).max(1_000)));
     }
 
+    /// Whether the rate of all channels is known.
+    #[inline]
+    pub(super) fn knows_rate(&self) -> bool {
+        self.share.is_some()
+    }
+
     /// A packet of `size` bytes comes of `bucket`, which is TCP's or not. Whether it may go first.
     #[inline]
     pub(super) fn on_packet(&mut self, now: Time, bucket: u16, size: usize, tcp: bool) -> bool {

@@ -81,6 +81,7 @@ impl<P: Packet> Bond<P> {
         add(self.lets_go_at(), TimerName::Pacing);
         add(self.review_at(), TimerName::Pacing);
         add(self.prompt_at(), TimerName::Pacing);
+        add(self.ack_at(), TimerName::Pacing);
         add(self.second_at(), TimerName::Pacing);
         add(self.protect.cover.as_ref().and_then(|cover| cover.timeout()), TimerName::Pacing);
         add(self.classed.ready_at(), TimerName::Pacing);

@@ -54,6 +54,11 @@ impl<P: Packet> Bond<P> {
         {
             return Some(frame);
         }
+        if !self.ingress.acks.is_empty()
+            && let Some(frame) = self.next_ack(now)
+        {
+            return Some(frame);
+        }
         if (self.classed.urgent | self.classed.copying) != 0
             && let Some(frame) = self.next_urgent(now)
         {

@@ -125,7 +125,11 @@ pub trait Law {
     fn path_rate(&self) -> Option<Rate> {
         None
     }
-    /// Whether that may still be much less than the path carries, because no more was sent yet.
+    /// Whether it finds that a queue stands on the path; never, where it does not look for one.
+    fn has_queue(&self) -> bool {
+        false
+    }
+    /// Whether that rate may still be much less than the path carries, because no more was sent yet.
     fn is_starting(&self) -> bool {
         false
     }

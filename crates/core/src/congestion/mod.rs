@@ -169,6 +169,9 @@ macro_rules! laws {
             fn path_rate(&self) -> Option<Rate> {
                 match self { $(AnyLaw::$law(law) => law.path_rate(),)* AnyLaw::Own(law) => law.path_rate() }
             }
+            fn has_queue(&self) -> bool {
+                match self { $(AnyLaw::$law(law) => law.has_queue(),)* AnyLaw::Own(law) => law.has_queue() }
+            }
             fn is_starting(&self) -> bool {
                 match self { $(AnyLaw::$law(law) => law.is_starting(),)* AnyLaw::Own(law) => law.is_starting() }
             }

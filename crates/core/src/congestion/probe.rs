@@ -300,6 +300,8 @@ pub struct Probe {
     /// When the last acknowledgment came, and when the round began.
     now: Time,
     began: Time,
+    /// A queue stood in the last round, of which this sender may be the reason.
+    queued: bool,
     /// A timeout came, and nothing was acknowledged since.
     silent: bool,
 }
@@ -335,6 +337,7 @@ impl Probe {
             hidden: HIDDEN,
             now: Time::ZERO,
             began: Time::ZERO,
+            queued: false,
             silent: false,
         }
     }
@@ -500,6 +503,7 @@ impl Probe {
             (self.clear, self.hidden) = (now, HIDDEN);
         }
         let queued = round.least.is_finite() && round.least > target;
+        self.queued = queued && !matches!(self.phase, Phase::Start { .. });
         // A queue tells a sender that has little to send that there is no more.
         let told = enough || queued && !round.enough;
         let slower = busy && self.rate.is_fresh();
@@ -675,6 +679,10 @@ impl Law for Probe {
     fn path_rate(&self) -> Option<Rate> {
         let rate = self.rate.value();
         (rate > 0.0).then(|| Rate::from_bits_per_sec((8.0 * rate) as u64))
+    }
+
+    fn has_queue(&self) -> bool {
+        self.queued
     }
 
     fn is_starting(&self) -> bool {

@@ -1,5 +1,6 @@
 //! The inner packet: reading IPv4 and IPv6 headers, and the few things a tunnel must do to packets.
 
+pub mod acknowledgement;
 pub mod checksum;
 pub mod ecn;
 pub mod fragment;

@@ -128,6 +128,11 @@ impl Control {
         self.law.path_rate()
     }
 
+    /// Whether a queue stands on the path, as far as the law looks for one.
+    pub(crate) fn has_queue(&self) -> bool {
+        self.law.has_queue()
+    }
+
     /// Whether the path may carry much more than what was found.
     pub(crate) fn is_starting(&self) -> bool {
         self.law.is_starting()

@@ -2,7 +2,7 @@
 
 use crate::bond_explain::joined;
 use crate::bond_network::{Net, check_once, identity, packet};
-use fairspan_core::units::{Span, Time};
+use fairspan_core::units::{ChannelId, Span, Time};
 
 const MS: fn(u64) -> Span = Span::from_millis;
 
@@ -45,4 +45,55 @@ fn what_is_too_much_for_the_near_channel_goes_by_the_far_one_at_once_and_not_whe
     // longer, would come after 90 and more.
     assert!(most <= MS(80), "the hundredth takes {most:?}");
     assert!(delays[0] < MS(15), "the near one is used: {:?}", delays[0]);
+}
+
+/// An acknowledgement of this connection, without options.
+fn ack(connection: u8, number: u32) -> Vec<u8> {
+    let mut packet = vec![0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, connection, 10, 0, 1, 1];
+    let sum = fairspan_core::ip::checksum::of(&packet);
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    packet.extend_from_slice(&[0, 80, 1, connection, 0, 0, 0, 9]);
+    packet.extend_from_slice(&number.to_be_bytes());
+    packet.extend_from_slice(&[0x50, 0x10, 2, 0, 0, 0, 0, 0]);
+    packet
+}
+
+/// Of each connection the numbers that arrived, in their order.
+fn told(delivered: &[(Time, Vec<u8>)], connection: u8) -> Vec<u32> {
+    let of = delivered.iter().filter(|(_, packet)| packet[9] == 6 && packet[15] == connection);
+    of.map(|(_, packet)| u32::from_be_bytes(packet[28..32].try_into().unwrap())).collect()
+}
+
+#[test]
+fn acknowledgements_leave_room_on_a_channel_and_what_they_tell_arrives() {
+    for filter in [true, false] {
+        let mut net = joined(&[(1_000, 10)], &|config| config.ack_filter = filter);
+        net.run(MS(300));
+        let (before, sent) = (net.delivered[1].len(), net.ends[0].channel_stats(ChannelId(0)).unwrap().sent_bytes);
+        // Four connections, each with a segment acknowledged every millisecond, and one of a hundred three times more, as where one is lost.
+        for number in 1..=2000u32 {
+            for connection in 1..=4 {
+                for _ in 0..if number % 100 == 0 { 4 } else { 1 } {
+                    net.host(0, ack(connection, 1000 * number));
+                }
+            }
+            net.run(MS(1));
+        }
+        let bits = 8 * (net.ends[0].channel_stats(ChannelId(0)).unwrap().sent_bytes - sent);
+        net.run(MS(500));
+        let superseded = net.ends[0].stats().acks_superseded;
+        if !filter {
+            assert!(superseded == 0 && bits > 1_800_000, "the check sees the difference: {bits} bits in 2 s");
+            continue;
+        }
+        // Four fifths of 1 Mbit/s, and 10 ms at once.
+        assert!((1_500_000..=1_620_000).contains(&bits), "{bits} bits in 2 s over 1 Mbit/s");
+        assert!(superseded > 3_000, "{superseded}");
+        for connection in 1..=4 {
+            let numbers = told(&net.delivered[1][before..], connection);
+            assert!(numbers.is_sorted(), "{numbers:?}");
+            let last = numbers.iter().filter(|told| **told == 2_000_000).count();
+            assert_eq!(last, 4, "the last one, which tells of all, and its duplicates: {numbers:?}");
+        }
+    }
 }

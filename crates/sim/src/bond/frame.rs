@@ -25,7 +25,7 @@ const READ: usize = 40;
 /// How much of a packet a frame has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// What a bond reads that compresses nothing: [`READ`] bytes, and all headers of a SYN.
+    /// What a bond reads that compresses nothing: [`READ`] bytes, and all headers of a SYN and of what has nothing but headers.
     Read,
     /// All headers.
     Headers,
@@ -138,7 +138,7 @@ impl Frame {
             let mut bytes = [0; wire::MOST_HEADERS];
             let length = wire::headers(packet, &mut bytes);
             let syn = matches!(&packet.body, Body::Segment(segment) if segment.flags.has(Flags::SYN));
-            let all = syn || extent == Extent::Headers;
+            let all = syn || extent == Extent::Headers || length == packet.size as usize;
             Content::of(Some(ledger), &[], &bytes[..if all { length } else { length.min(READ) }])
         };
         ledger.set_ends(ticket, ends);

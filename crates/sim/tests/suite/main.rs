@@ -13,6 +13,7 @@ mod bond_profiles;
 mod bond_rates;
 mod bond_reliable;
 mod bond_slight;
+mod bond_thin;
 mod bond_wavering;
 mod bond_windows;
 mod bond_world;

@@ -1,0 +1,171 @@
+//! TCP acknowledgements leave room on a channel, and where there are too many, each gives its place to a later one.
+//!
+//! What it is: in mode `reliable`, where the way back is much thinner than the way there. For 231 Mbit/s 9,600 acknowledgements a second go back, and
+//! each takes some 90 bytes with the tunnel's headers: 6.8 Mbit/s. A way back that carries less is full of them. Whoever sends by it then waits for them,
+//! they wait for each other, and the download has as much as they tell of: 150 Mbit/s where 5 Mbit/s go back, where the link by itself
+//! gives 222, since there they are dropped, and each tells what those before it told.
+//!
+//! So those that find no packet of their own flow bucket waiting go before others, but all together have a part of the rate of their channel:
+//!
+//! | | they have |
+//! |---|---|
+//! | others wait, or a queue stands on the channel | half |
+//! | otherwise, with a configured rate | four fifths |
+//! | otherwise, with one that is measured | four fifths; 5/4 for [`LOOK`] in each [`PERIOD`]; at least [`LEAST`]; all for [`GROWS`] after it was found to be more |
+//!
+//! What is more waits. Once some have waited for [`PATIENT`] without a pause, and for [`CROWDED`] after that, one that comes takes the place of the one that waits
+//! if it tells all that the other tells ([`acknowledgement`]): at most one of a connection waits then, but for duplicates and the like.
+//!
+//! With `ack_filter = false`, and where the rate of a channel is not known, they go before others as well, but only while nothing else waits, since
+//! they could take all.
+//!
+//! Source: RFC 3449, sections 5.2.1 (filtering) and 5.4.1 (going first), as far as nothing is lost by it. Cost: O(1) a packet, and O(channels) for one that leaves.
+//! Invariant: acknowledgements of a flow bucket keep their order. Data of their connection may pass them: it tells what they tell.
+
+use super::Bond;
+use super::channel::Channel;
+use super::express::Haste;
+use super::frame::Transmit;
+use super::keep::About;
+use super::number::Numbers;
+use super::queue::Queued;
+use crate::ip::{Header, acknowledgement};
+use crate::packet::Packet;
+use crate::units::{Bytes, Rate, Span, Time};
+use crate::wire::stamp::Stamp;
+
+/// What may go at once beyond their share of a channel.
+const BURST: Span = Span::from_millis(10);
+/// Acknowledgements alone never show that a channel carries more than was found. So they have a little more than that for [`LOOK`] in each [`PERIOD`],
+/// and so much at least; and for [`GROWS`] after more was found, by an eighth, they have no bound.
+const PERIOD: Span = Span::from_millis(1024);
+const LOOK: Span = Span::from_millis(128);
+const GROWS: Span = Span::from_secs(1);
+const LEAST: Rate = Rate::from_bits_per_sec(500_000);
+/// For how long some must have waited without a pause. What comes in a burst, and leaves before the next one, is worth its delay: it tells its sender when what arrived.
+const PATIENT: Span = Span::from_millis(50);
+/// And for how long after that each gives its place.
+const CROWDED: Span = Span::from_secs(1);
+
+/// The acknowledgements of one channel.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Share {
+    /// When those that went will have left, at what they have of the rate.
+    until: Time,
+    /// What the channel was found to carry, and when that grew last.
+    found: Rate,
+    grew: Time,
+}
+
+impl Share {
+    /// From when on one has room.
+    fn at(&self) -> Time {
+        Time::from_nanos(self.until.as_nanos().saturating_sub(BURST.as_nanos()))
+    }
+
+    /// One of `size` bytes went on a channel that carries `rate`. `crowded`: others wait, or a queue stands. `sure`: it carries no more than that.
+    fn on_sent(&mut self, now: Time, size: Bytes, rate: Rate, crowded: bool, sure: bool) {
+        let bits = rate.as_bits_per_sec();
+        let found = self.found.as_bits_per_sec();
+        if bits > found / 8 * 9 {
+            (self.found, self.grew) = (rate, now);
+        } else if bits < found / 2 {
+            self.found = rate;
+        }
+        let looks = now.as_nanos() % PERIOD.as_nanos() < LOOK.as_nanos();
+        let share = match (crowded, sure) {
+            (true, _) => bits / 2,
+            (false, true) => bits / 5 * 4,
+            (false, false) if now.since(self.grew) < GROWS => return,
+            (false, false) if looks => (bits / 4 * 5).max(LEAST.as_bits_per_sec()),
+            (false, false) => (bits / 5 * 4).max(LEAST.as_bits_per_sec()),
+        };
+        self.until = self.until.max(now) + Rate::from_bits_per_sec(share.max(1_000)).transmit_time(size);
+    }
+}
+
+impl<P: Packet> Bond<P> {
+    /// Whether a packet of this flow bucket, of which none waits in the host queue, goes as an acknowledgement does.
+    #[inline]
+    pub(super) fn goes_as_ack(&self, header: &Header, bytes: &[u8], bucket: u16) -> bool {
+        let ingress = &self.ingress;
+        let may = || ingress.queue.is_empty() || self.config.ack_filter && ingress.sparse.knows_rate();
+        ingress.prompt.has(bucket) || acknowledgement::is_alone(header, bytes) && may()
+    }
+
+    /// An acknowledgement from the host, or what comes behind one that waits.
+    #[inline]
+    pub(super) fn acknowledge(&mut self, header: &Header, mut queued: Queued<P, Haste>) {
+        if !self.config.ack_filter || self.ingress.prompt.has(queued.bucket) {
+            return self.go_first(queued);
+        }
+        let acks = &mut self.ingress.acks;
+        let mut left = queued.account;
+        if acks.busy_since.is_some_and(|since| queued.since.since(since) >= PATIENT) {
+            acks.crowded = queued.since + CROWDED;
+        }
+        let replaced = queued.since < acks.crowded
+            && acks.replace_last(queued.bucket, |waiting| {
+                let takes = acknowledgement::supersedes(header, queued.packet.bytes(), waiting.packet.bytes());
+                if takes {
+                    left = waiting.account;
+                    core::mem::swap(waiting, &mut queued);
+                }
+                takes
+            });
+        if replaced {
+            self.stats.acks_superseded += 1;
+            self.ingress.ledger.on_dropped(left);
+        } else if !acks.push(queued) {
+            self.stats.queue_full += 1;
+            self.ingress.ledger.on_dropped(left);
+        }
+    }
+
+    /// The next acknowledgement, if a channel may send it.
+    pub(super) fn next_ack(&mut self, now: Time) -> Option<Transmit<P>> {
+        let oldest = Time::from_nanos(now.as_nanos().saturating_sub(self.config.queue_time.as_nanos()));
+        self.stats.queue_full += self.ingress.acks.drop_before(oldest, &mut self.ingress.ledger);
+        self.ingress.acks.at = None;
+        // Each that came may have taken the place of the one before: what counts is for how long none has gone.
+        let waited = now.since(self.ingress.acks.first_since?);
+        let set = self.channels.for_little();
+        let (first, at) = self.first_for_prompt(now, self.ingress.prompt.by, set)?;
+        let at = at.max(self.channels[first].acks.at());
+        // Where the law is the reason that none may go, the next word of the peer is waited for.
+        self.ingress.acks.at = Some(at).filter(|at| *at > now);
+        let channel = if self.may_send(now, first) { first } else { self.prompt_by(now, first, waited, set)? };
+        if self.channels[channel].acks.at() > now {
+            return None;
+        }
+        self.ingress.prompt.by = Some(channel);
+        let queued = self.ingress.acks.pop()?;
+        queued.on_sent(now, &mut self.ingress.ledger);
+        let about = About::of(&queued, Numbers { stamp: Stamp::alone(now), ..self.number.assign(queued.bucket) });
+        let before = self.channels[channel].stats.sent_bytes;
+        let idle = self.ingress.prompt.is_empty() && self.ingress.queue.is_empty();
+        let frame = self.send(now, channel, queued.packet, about, idle, None);
+        let waits = !self.ingress.queue.is_empty();
+        self.channels[channel].on_ack_sent(now, before, waits);
+        Some(frame)
+    }
+
+    /// When the next acknowledgement may go.
+    #[inline]
+    pub(super) fn ack_at(&self) -> Option<Time> {
+        self.ingress.acks.at.filter(|_| !self.ingress.acks.is_empty())
+    }
+}
+
+impl Channel {
+    /// An acknowledgement went; `before`: bytes that were sent before it. `waits`: whether other packets wait.
+    fn on_ack_sent(&mut self, now: Time, before: u64, waits: bool) {
+        let size = Bytes::new(self.stats.sent_bytes - before);
+        let control = self.path.control.as_ref();
+        let crowded = waits || control.is_some_and(|control| control.has_queue());
+        // Also where it is the only one, which has no pace.
+        if let Some(rate) = self.rate.or_else(|| control?.measured_rate()) {
+            self.acks.on_sent(now, size, rate, crowded, self.rate.is_some());
+        }
+    }
+}
