@@ -94,9 +94,9 @@ def ticks(address, seconds, over="", port=PORT + 1):
         n += 1
 
 
-def gap(seconds, failed="", port=PORT + 1):
+def gap(seconds, failed="", heard="", port=PORT + 1):
     """The longest time, in ms, of sending from which nothing arrived; and how many packets were lost. With a file `failed`, it ends
-    when 100 packets arrived that were sent after there was that file."""
+    when 100 packets arrived that were sent after there was that file. The first that arrives makes the file `heard`."""
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     s.bind(("", port))
     s.settimeout(0.05)
@@ -109,6 +109,8 @@ def gap(seconds, failed="", port=PORT + 1):
         except TimeoutError:
             continue
         after += arrived[-1][1] > since
+        if heard and len(arrived) == 1:
+            open(heard, "w").close()
     if failed and after < 100:
         sys.exit(f"only {after} packets arrived of those sent after it failed")
     arrived.sort()
