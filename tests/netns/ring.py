@@ -16,6 +16,7 @@ PAYLOAD = int(os.environ.get("RING_PAYLOAD", 1372))
 OVERHEAD = int(os.environ.get("RING_OVERHEAD", 78))
 WIRE = PAYLOAD + 28 + OVERHEAD
 UDP_SEGMENT, UDP_GRO = 103, 104
+SO_TIMESTAMPNS = 35
 SEGMENTS = 1
 PORT = 5201
 
@@ -46,26 +47,34 @@ def send(address, rate, seconds, port, over):
 
 def receive(delay, seconds, port, heard, *flows):
     """The rate that arrives in a window, on the wire. Something has arrived of each of the flows `delay` seconds before it begins:
-    each makes its file `heard` then."""
+    each makes its file `heard` then. The files and the kernel tell the times, so that the window is one for all, and what came in it
+    counts also where this process had no processor to read it."""
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+    s.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     s.setsockopt(socket.SOL_UDP, UDP_GRO, 1)
     s.bind(("", port))
     s.settimeout(60)
     s.recv(65536)
     open(heard, "w").close()
     s.settimeout(0.01)
-    begin, end, total = None, time.monotonic() + 60, 0
-    while (now := time.monotonic()) < end:
+    begin, end, arrived, flows = None, time.time() + 60, [], flows or (heard,)
+    while True:
         if begin is None and all(map(os.path.exists, flows)):
-            begin = now + delay
+            begin = max(map(os.path.getmtime, flows)) + delay
             end = begin + seconds
+        late = time.time() >= end
         try:
-            n = len(s.recv(65536))
+            data, ancillary, *_ = s.recvmsg(65536, 128)
         except TimeoutError:
+            if late:
+                break
             continue
-        if begin and now >= begin:
-            total += n
+        times = [struct.unpack("@qq", value[:16]) for _, kind, value in ancillary if kind == SO_TIMESTAMPNS]
+        arrived.append((times[0][0] + times[0][1] / 1e9, len(data)))
+        if arrived[-1][0] >= end:
+            break
+    total = sum(n for at, n in arrived if begin and begin <= at < end)
     print(f"{total / PAYLOAD * WIRE * 8 / seconds / 1e6:.3f}")
 
 
@@ -85,9 +94,9 @@ def ticks(address, seconds, over="", port=PORT + 1):
         n += 1
 
 
-def gap(seconds, failed="", port=PORT + 1):
+def gap(seconds, failed="", heard="", port=PORT + 1):
     """The longest time, in ms, of sending from which nothing arrived; and how many packets were lost. With a file `failed`, it ends
-    when 100 packets arrived that were sent after there was that file."""
+    when 100 packets arrived that were sent after there was that file. The first that arrives makes the file `heard`."""
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     s.bind(("", port))
     s.settimeout(0.05)
@@ -100,6 +109,8 @@ def gap(seconds, failed="", port=PORT + 1):
         except TimeoutError:
             continue
         after += arrived[-1][1] > since
+        if heard and len(arrived) == 1:
+            open(heard, "w").close()
     if failed and after < 100:
         sys.exit(f"only {after} packets arrived of those sent after it failed")
     arrived.sort()

@@ -163,13 +163,14 @@ run_failure() { # command ...
     [ "$attempt" -eq 1 ] || { $mend && whole n1; }
     lasts=3 failed=
     [ "$mode" = long ] || { lasts=60 && failed=$work/failed; }
-    rm -f "$work/over" "$work/failed"
-    # shellcheck disable=SC2086 # a path or nothing
-    on "n$far" $realtime python3 "$program" gap $((lasts + 1)) $failed >"$work/gap" &
+    rm -f "$work/over" "$work/failed" "$work/ticking"
+    on "n$far" $realtime python3 "$program" gap $((lasts + 1)) "$failed" "$work/ticking" >"$work/gap" &
     waited=$!
     on n1 $realtime python3 "$program" ticks "10.8.0.$far" $lasts "$work/over" &
     ticking=$!
-    sleep 1.5
+    # What fails before the first packet is nothing that they could be lost by.
+    eventually test -e "$work/ticking" || wrong "$name: nothing arrives before it"
+    sleep 1
     "$@"
     touch "$work/failed"
     wait $waited || wrong "$name: nothing arrives"

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a child may take to clean up after SIGTERM before it is killed.
-const GRACE: Duration = Duration::from_secs(10);
+/// How long a child may take to clean up after SIGTERM before it is killed: each interface that goes waits for all processors, and on a
+/// busy machine for those of others.
+const GRACE: Duration = Duration::from_secs(30);
 
 /// A running child; dropped, it gets SIGTERM and, if that does not help, SIGKILL.
 #[derive(Debug)]

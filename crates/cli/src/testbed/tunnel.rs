@@ -21,8 +21,8 @@ pub(crate) const NEAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 pub(crate) const FAR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 /// The port of the end that listens.
 pub(crate) const PORT: u16 = 51900;
-/// How long a tunnel may take to carry its first packet.
-const READY: Duration = Duration::from_secs(30);
+/// How long a tunnel may take to carry its first packet: a busy machine takes its time.
+const READY: Duration = Duration::from_secs(120);
 
 /// One UDP channel, as the connecting end configures it.
 #[derive(Clone, Debug)]

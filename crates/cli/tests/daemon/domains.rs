@@ -210,6 +210,25 @@ impl House {
         })
     }
 
+    /// Asks for a name until everybody at its addresses is `expected`. What is known for a second may be forgotten before a busy machine
+    /// has connected, and a connection whose way changes is at its end: then the next question counts.
+    fn until_reached(&self, name: &str, expected: &[&str]) {
+        let (name, wanted) = (name.to_owned(), expected.join(" "));
+        self.lab.run("site", move || {
+            let end = Instant::now() + PATIENCE;
+            loop {
+                let addresses = ask(&connected(RESOLVER.parse().expect("an address")), &name);
+                let within = Duration::from_secs(5);
+                let found: Vec<String> =
+                    addresses.into_iter().map(|address| who_within(address, within).unwrap_or_default()).collect();
+                if found.join(" ") == wanted {
+                    return;
+                }
+                assert!(Instant::now() < end, "{name}: {found:?}");
+            }
+        });
+    }
+
     /// The routes of the daemon's own table.
     fn routes(&self) -> String {
         let show = |family: &str| {
@@ -300,12 +319,15 @@ fn addresses(packet: &Packet<'_>) -> Vec<IpAddr> {
 }
 
 fn who(address: IpAddr) -> String {
-    let connected = TcpStream::connect_timeout(&SocketAddr::new(address, 80), PATIENCE);
-    let mut stream = connected.unwrap_or_else(|error| panic!("{address}: {error}"));
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    who_within(address, PATIENCE).unwrap_or_else(|error| panic!("{address}: {error}"))
+}
+
+fn who_within(address: IpAddr, patience: Duration) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&SocketAddr::new(address, 80), patience)?;
+    stream.set_read_timeout(Some(patience))?;
     let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap_or_else(|error| panic!("{address}: {error}"));
-    text
+    stream.read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// The addresses of a name of the file, as the status has them.
@@ -419,15 +441,15 @@ fn a_name_s_new_address_is_followed_and_an_old_one_forgotten_when_its_time_is_ov
     let Some(house) = House::new() else { return };
     let (hub, site) = (house.hub(), house.site(&house.split(&format!("{LISTED}keep = \"1s\"\n"))));
     house.say_for("example.com", &["203.0.113.40"], 0);
-    assert_eq!(house.reached("example.com"), ["hub"]);
+    house.until_reached("example.com", &["hub"]);
     house.say_for("example.com", &["203.0.113.41", "2001:db8:f::41"], 2);
-    assert_eq!(house.reached("example.com"), ["hub", "hub"]);
+    house.until_reached("example.com", &["hub", "hub"]);
     site.wait("nothing is known", |site| known(&site.status(), "example.com").is_empty());
     assert_eq!(house.routes(), "");
     for address in ["203.0.113.40", "203.0.113.41", "2001:db8:f::41"] {
         assert_eq!(house.who("site", address), "router", "{address}");
     }
-    assert_eq!(house.reached("example.com"), ["hub", "hub"]);
+    house.until_reached("example.com", &["hub", "hub"]);
     site.stop();
     hub.stop();
 }

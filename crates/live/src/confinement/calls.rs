@@ -113,6 +113,7 @@ const THREADS: &[libc::c_long] = &[
     libc::SYS_rseq,
     libc::SYS_sched_yield,
     libc::SYS_sched_getaffinity,
+    libc::SYS_getpriority,
     libc::SYS_setpriority,
     libc::SYS_clock_nanosleep,
     libc::SYS_nanosleep,

@@ -16,7 +16,7 @@ use std::fs::File;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub const NEAR: [&str; 2] = ["10.1.0.2", "fd01::2"];
 pub const FAR: [&str; 2] = ["10.2.0.2", "fd02::2"];
@@ -91,7 +91,29 @@ impl Net {
         }
         net.gateway.set("ipv4/ip_forward", "1");
         net.gateway.set("ipv6/conf/all/forwarding", "1");
+        [0, 1].into_iter().for_each(|version| net.acquaint(version));
         net
+    }
+
+    /// Waits until the hosts know each other's addresses. An interface of IPv6 that is up hears of who looks for it only when the
+    /// kernel's worker has had its turn: on a busy machine that takes seconds, and what waits for an answer is lost meanwhile.
+    fn acquaint(&self, version: usize) {
+        const TRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+        let (near, far) = (udp(&self.near, at(ANY[version], 0)), udp(&self.far, at(FAR[version], 8)));
+        let (mut buffer, begun) = ([0; 16], Instant::now());
+        loop {
+            assert!(begun.elapsed() < PATIENCE, "{} does not answer", FAR[version]);
+            // What is refused or has no way yet goes again.
+            let _ = near.send_to(b"who?", at(FAR[version], 8));
+            let _ = poll(&mut [PollFd::new(&far, PollFlags::IN)], Some(&TRY));
+            while let Ok((length, from)) = far.recv_from(&mut buffer) {
+                let _ = far.send_to(&buffer[..length], from);
+            }
+            let _ = poll(&mut [PollFd::new(&near, PollFlags::IN)], Some(&TRY));
+            if near.recv(&mut buffer).is_ok() {
+                return;
+            }
+        }
     }
 }
 
