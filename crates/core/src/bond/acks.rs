@@ -5,13 +5,8 @@
 //! they wait for each other, and the download has as much as they tell of: 150 Mbit/s where 5 Mbit/s go back, where the link by itself
 //! gives 222, since there they are dropped, and each tells what those before it told.
 //!
-//! So those that find no packet of their own flow bucket waiting go before others, but all together have a part of the rate of their channel:
-//!
-//! | | they have |
-//! |---|---|
-//! | others wait, or a queue stands on the channel | half |
-//! | otherwise, with a configured rate | four fifths |
-//! | otherwise, with one that is measured | four fifths; 5/4 for [`LOOK`] in each [`PERIOD`]; at least [`LEAST`]; all for [`GROWS`] after it was found to be more |
+//! So those that find no packet of their own flow bucket waiting go before others, but all together have a part of the rate of their channel
+//! ([`ack_share`](super::ack_share)).
 //!
 //! What is more waits. Once some have waited for [`PATIENT`] without a pause, and for [`CROWDED`] after that, one that comes takes the place of the one that waits
 //! if it tells all that the other tells ([`acknowledgement`]): at most one of a connection waits then, but for duplicates and the like.
@@ -31,58 +26,13 @@ use super::number::Numbers;
 use super::queue::Queued;
 use crate::ip::{Header, acknowledgement};
 use crate::packet::Packet;
-use crate::units::{Bytes, Rate, Span, Time};
+use crate::units::{Bytes, Span, Time};
 use crate::wire::stamp::Stamp;
 
-/// What may go at once beyond their share of a channel.
-const BURST: Span = Span::from_millis(10);
-/// Acknowledgements alone never show that a channel carries more than was found. So they have a little more than that for [`LOOK`] in each [`PERIOD`],
-/// and so much at least; and for [`GROWS`] after more was found, by an eighth, they have no bound.
-const PERIOD: Span = Span::from_millis(1024);
-const LOOK: Span = Span::from_millis(128);
-const GROWS: Span = Span::from_secs(1);
-const LEAST: Rate = Rate::from_bits_per_sec(500_000);
 /// For how long some must have waited without a pause. What comes in a burst, and leaves before the next one, is worth its delay: it tells its sender when what arrived.
 const PATIENT: Span = Span::from_millis(50);
 /// And for how long after that each gives its place.
 const CROWDED: Span = Span::from_secs(1);
-
-/// The acknowledgements of one channel.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Share {
-    /// When those that went will have left, at what they have of the rate.
-    until: Time,
-    /// What the channel was found to carry, and when that grew last.
-    found: Rate,
-    grew: Time,
-}
-
-impl Share {
-    /// From when on one has room.
-    fn at(&self) -> Time {
-        Time::from_nanos(self.until.as_nanos().saturating_sub(BURST.as_nanos()))
-    }
-
-    /// One of `size` bytes went on a channel that carries `rate`. `crowded`: others wait, or a queue stands. `sure`: it carries no more than that.
-    fn on_sent(&mut self, now: Time, size: Bytes, rate: Rate, crowded: bool, sure: bool) {
-        let bits = rate.as_bits_per_sec();
-        let found = self.found.as_bits_per_sec();
-        if bits > found / 8 * 9 {
-            (self.found, self.grew) = (rate, now);
-        } else if bits < found / 2 {
-            self.found = rate;
-        }
-        let looks = now.as_nanos() % PERIOD.as_nanos() < LOOK.as_nanos();
-        let share = match (crowded, sure) {
-            (true, _) => bits / 2,
-            (false, true) => bits / 5 * 4,
-            (false, false) if now.since(self.grew) < GROWS => return,
-            (false, false) if looks => (bits / 4 * 5).max(LEAST.as_bits_per_sec()),
-            (false, false) => (bits / 5 * 4).max(LEAST.as_bits_per_sec()),
-        };
-        self.until = self.until.max(now) + Rate::from_bits_per_sec(share.max(1_000)).transmit_time(size);
-    }
-}
 
 impl<P: Packet> Bond<P> {
     /// Whether a packet of this flow bucket, of which none waits in the host queue, goes as an acknowledgement does.

@@ -1,6 +1,6 @@
 //! What a bond knows of one of its channels.
 
-use super::acks::Share;
+use super::ack_share::Share;
 use super::config::ChannelConfig;
 use super::event::ChannelStats;
 use super::frame::Handling;

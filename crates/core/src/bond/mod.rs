@@ -31,6 +31,7 @@
 //! # Ok::<(), fairspan_core::bond::ConfigError>(())
 //! ```
 
+mod ack_share;
 mod acks;
 mod aside;
 mod assign;
