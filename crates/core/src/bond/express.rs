@@ -1,8 +1,8 @@
 //! Packets for which delay counts more than anything else: which they are, and where they wait.
 //!
 //! What it is: a short queue before the host queue, in mode `reliable` (`prompt.rs` says how they go). Such are packets of DSCP EF,
-//! VOICE-ADMIT, CS4 to CS7 (RFC 4594: telephony, real-time interactive, signalling, control), ICMP, and TCP acknowledgements without
-//! data. At most [`ROOM`] bytes wait. Cost: O(1) a packet. Memory: two bytes for each flow bucket.
+//! VOICE-ADMIT, CS4 to CS7 (RFC 4594: telephony, real-time interactive, signalling, control), and ICMP. TCP acknowledgements without
+//! data have a queue of the same kind ([`acks`](super::acks)). At most [`ROOM`] bytes wait. Cost: O(1) a packet. Memory: two bytes for each flow bucket.
 
 use super::ledger::Ledger;
 use super::queue::Queued;

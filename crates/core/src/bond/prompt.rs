@@ -1,7 +1,7 @@
 //! Packets for which delay counts more than anything else go by the channel that brings them first.
 //!
-//! What it is: in mode `reliable`, packets of certain classes, ICMP, TCP acknowledgements without data that find the host queue
-//! empty ([`Prompt`](super::express::Prompt)), and flows that send little ([`sparse`](super::sparse)) go before all others, and pass the delay lines of the other end. A download's round trip then
+//! What it is: in mode `reliable`, packets of certain classes, ICMP, TCP acknowledgements without data ([`acks`](super::acks)), and flows that send little
+//! ([`sparse`](super::sparse)) go before all others, and pass the delay lines of the other end. A download's round trip then
 //! has the slow channels' delay once and not twice, and its acknowledgements need no second channel.
 //!
 //! A packet of a flow bucket of which one waits here joins it, so that a flow is not put out of order. One that the fastest channel
