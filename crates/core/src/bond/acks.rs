@@ -5,14 +5,13 @@
 //! they wait for each other, and the download has as much as they tell of: 150 Mbit/s where 5 Mbit/s go back, where the link by itself
 //! gives 222, since there they are dropped, and each tells what those before it told.
 //!
-//! So those that find no packet of their own flow bucket waiting go before others, but all together have a part of the rate of their channel
+//! So those that find the host queue empty go before what comes later, and where there is one channel alone those that find no packet of their own flow bucket there, but all together have a part of the rate of their channel
 //! ([`ack_share`](super::ack_share)).
 //!
 //! What is more waits. Once some have waited for [`PATIENT`] without a pause, and for [`CROWDED`] after that, one that comes takes the place of the one that waits
 //! if it tells all that the other tells ([`acknowledgement`]): at most one of a connection waits then, but for duplicates and the like.
 //!
-//! With `ack_filter = false`, and where the rate of a channel is not known, they go before others as well, but only while nothing else waits, since
-//! they could take all.
+//! With `ack_filter = false`, and where the rate of the channel is not known, they go only while nothing else waits, since they could take all.
 //!
 //! Source: RFC 3449, sections 5.2.1 (filtering) and 5.4.1 (going first), as far as nothing is lost by it. Cost: O(1) a packet, and O(channels) for one that leaves.
 //! Invariant: acknowledgements of a flow bucket keep their order. Data of their connection may pass them: it tells what they tell.
@@ -39,8 +38,9 @@ impl<P: Packet> Bond<P> {
     #[inline]
     pub(super) fn goes_as_ack(&self, header: &Header, bytes: &[u8], bucket: u16) -> bool {
         let ingress = &self.ingress;
-        let may = || ingress.queue.is_empty() || self.config.ack_filter && ingress.sparse.knows_rate();
-        ingress.prompt.has(bucket) || acknowledgement::is_alone(header, bytes) && may()
+        // By one channel all takes as long. By several, going first would show their sender a round trip that its data do not have.
+        let alone = self.config.ack_filter && self.channels.joined.is_power_of_two() && ingress.sparse.knows_rate();
+        ingress.prompt.has(bucket) || (alone || ingress.queue.is_empty()) && acknowledgement::is_alone(header, bytes)
     }
 
     /// An acknowledgement from the host, or what comes behind one that waits.

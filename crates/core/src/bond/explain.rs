@@ -151,7 +151,7 @@ impl<P: Packet> Bond<P> {
     fn explain_urgent(&self, now: Time) -> Explanation {
         let mut channels = self.channels.in_use();
         let mut told = Told::default();
-        told.because.push("packets of DSCP EF, VOICE-ADMIT and CS4 to CS7, and ICMP, go before others; so do TCP acknowledgements, which have four fifths of a channel at most".into());
+        told.because.push("packets of DSCP EF, VOICE-ADMIT and CS4 to CS7, and ICMP, go before others; so do TCP acknowledgements while nothing waits, which have four fifths of a channel at most".into());
         if self.config.sparse {
             told.because.push("flows that send at most 500 kbit/s, and steadily, go with them".into());
         }
