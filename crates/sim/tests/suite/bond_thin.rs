@@ -66,12 +66,19 @@ fn a_download_over_one_link_has_nearly_all_of_it_though_its_acknowledgements_are
 #[test]
 fn what_goes_back_beside_acknowledgements_has_its_part_of_a_thin_way_back() {
     let both = vec![download([1_000, 15_000]), upload([2_000, 15_000])];
-    for links in [vec![(100_000, 4_000, 10)], vec![(100_000, 4_000, 10), (60_000, 3_000, 20)]] {
+    // By several, acknowledgements wait behind the upload, and the download tells of less.
+    let cases =
+        [(vec![(100_000, 4_000, 10)], [0.8, 0.35]), (vec![(100_000, 4_000, 10), (60_000, 3_000, 20)], [0.7, 0.2])];
+    for (links, least) in cases {
         let all = links.iter().fold([0, 0], |[there, back], link| [there + link.0, back + link.1]);
         let results = run(&links, true, both.clone());
         let [down, up] = [0, 1].map(|flow| results.flows[flow].goodput / (1000 * all[flow]) as f64);
         println!("{down} {up}");
-        assert!(down > 0.75 && up > 0.3, "{} links: {down} of the way there, {up} of the way back", links.len());
+        assert!(
+            down > least[0] && up > least[1],
+            "{} links: {down} of the way there, {up} of the way back",
+            links.len()
+        );
     }
 }
 
