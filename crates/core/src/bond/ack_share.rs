@@ -18,6 +18,7 @@ const PERIOD: Span = Span::from_millis(1024);
 const LOOK: Span = Span::from_millis(128);
 const GROWS: Span = Span::from_secs(1);
 const LEAST: Rate = Rate::from_bits_per_sec(500_000);
+
 /// The acknowledgements of one channel.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Share {

@@ -5,11 +5,10 @@
 //! they wait for each other, and the download has as much as they tell of: 150 Mbit/s where 5 Mbit/s go back, where the link by itself
 //! gives 222, since there they are dropped, and each tells what those before it told.
 //!
-//! So those that find the host queue empty go before what comes later, and where there is one channel alone those that find no packet of their own flow bucket there, but all together have a part of the rate of their channel
-//! ([`ack_share`](super::ack_share)).
+//! So all together have a part of the rate of their channel ([`ack_share`](super::ack_share)). What is more waits, and where that lasts, each gives its place
+//! to a later one of its connection ([`ack_line`](super::ack_line)): at most one of a connection waits then, but for duplicates and the like.
 //!
-//! What is more waits. Once some have waited for [`PATIENT`] without a pause, and for [`CROWDED`] after that, one that comes takes the place of the one that waits
-//! if it tells all that the other tells ([`acknowledgement`]): at most one of a connection waits then, but for duplicates and the like.
+//! Those that find the host queue empty go before what comes later. Where there is one channel alone, so do those that find no packet of their own flow bucket there.
 //!
 //! With `ack_filter = false`, and where the rate of the channel is not known, they go only while nothing else waits, since they could take all.
 //!
@@ -17,6 +16,7 @@
 //! Invariant: acknowledgements of a flow bucket keep their order. Data of their connection may pass them: it tells what they tell.
 
 use super::Bond;
+use super::ack_line::Came;
 use super::channel::Channel;
 use super::express::Haste;
 use super::frame::Transmit;
@@ -25,13 +25,8 @@ use super::number::Numbers;
 use super::queue::Queued;
 use crate::ip::{Header, acknowledgement};
 use crate::packet::Packet;
-use crate::units::{Bytes, Span, Time};
+use crate::units::{Bytes, Time};
 use crate::wire::stamp::Stamp;
-
-/// For how long some must have waited without a pause. What comes in a burst, and leaves before the next one, is worth its delay: it tells its sender when what arrived.
-const PATIENT: Span = Span::from_millis(50);
-/// And for how long after that each gives its place.
-const CROWDED: Span = Span::from_secs(1);
 
 impl<P: Packet> Bond<P> {
     /// Whether a packet of this flow bucket, of which none waits in the host queue, goes as an acknowledgement does.
@@ -45,30 +40,21 @@ impl<P: Packet> Bond<P> {
 
     /// An acknowledgement from the host, or what comes behind one that waits.
     #[inline]
-    pub(super) fn acknowledge(&mut self, header: &Header, mut queued: Queued<P, Haste>) {
+    pub(super) fn acknowledge(&mut self, header: &Header, queued: Queued<P, Haste>) {
         if !self.config.ack_filter || self.ingress.prompt.has(queued.bucket) {
             return self.go_first(queued);
         }
-        let acks = &mut self.ingress.acks;
-        let mut left = queued.account;
-        if acks.busy_since.is_some_and(|since| queued.since.since(since) >= PATIENT) {
-            acks.crowded = queued.since + CROWDED;
-        }
-        let replaced = queued.since < acks.crowded
-            && acks.replace_last(queued.bucket, |waiting| {
-                let takes = acknowledgement::supersedes(header, queued.packet.bytes(), waiting.packet.bytes());
-                if takes {
-                    left = waiting.account;
-                    core::mem::swap(waiting, &mut queued);
-                }
-                takes
-            });
-        if replaced {
-            self.stats.acks_superseded += 1;
-            self.ingress.ledger.on_dropped(left);
-        } else if !acks.push(queued) {
-            self.stats.queue_full += 1;
-            self.ingress.ledger.on_dropped(left);
+        let account = queued.account;
+        match self.ingress.acks.push(header, queued) {
+            Came::Waits => {}
+            Came::Replaces(account) => {
+                self.stats.acks_superseded += 1;
+                self.ingress.ledger.on_dropped(account);
+            }
+            Came::Refused => {
+                self.stats.queue_full += 1;
+                self.ingress.ledger.on_dropped(account);
+            }
         }
     }
 
@@ -76,16 +62,18 @@ impl<P: Packet> Bond<P> {
     pub(super) fn next_ack(&mut self, now: Time) -> Option<Transmit<P>> {
         let oldest = Time::from_nanos(now.as_nanos().saturating_sub(self.config.queue_time.as_nanos()));
         self.stats.queue_full += self.ingress.acks.drop_before(oldest, &mut self.ingress.ledger);
-        self.ingress.acks.at = None;
-        // Each that came may have taken the place of the one before: what counts is for how long none has gone.
-        let waited = now.since(self.ingress.acks.first_since?);
+        self.ingress.acks.line.at = None;
+        let waited = self.ingress.acks.waited(now)?;
         let set = self.channels.for_little();
         let (first, at) = self.first_for_prompt(now, self.ingress.prompt.by, set)?;
         let at = at.max(self.channels[first].acks.at());
         // Where the law is the reason that none may go, the next word of the peer is waited for.
-        self.ingress.acks.at = Some(at).filter(|at| *at > now);
+        self.ingress.acks.line.at = Some(at).filter(|at| *at > now);
         let channel = if self.may_send(now, first) { first } else { self.prompt_by(now, first, waited, set)? };
-        if self.channels[channel].acks.at() > now {
+        let room = self.channels[channel].acks.at();
+        if room > now {
+            let at = &mut self.ingress.acks.line.at;
+            *at = Some(at.map_or(room, |at| at.min(room)));
             return None;
         }
         self.ingress.prompt.by = Some(channel);
@@ -103,7 +91,7 @@ impl<P: Packet> Bond<P> {
     /// When the next acknowledgement may go.
     #[inline]
     pub(super) fn ack_at(&self) -> Option<Time> {
-        self.ingress.acks.at.filter(|_| !self.ingress.acks.is_empty())
+        self.ingress.acks.line.at.filter(|_| !self.ingress.acks.line.is_empty())
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! What it is: a short queue before the host queue, in mode `reliable` (`prompt.rs` says how they go). Such are packets of DSCP EF,
 //! VOICE-ADMIT, CS4 to CS7 (RFC 4594: telephony, real-time interactive, signalling, control), and ICMP. TCP acknowledgements without
-//! data have a queue of the same kind ([`acks`](super::acks)). At most [`ROOM`] bytes wait. Cost: O(1) a packet. Memory: two bytes for each flow bucket.
+//! data have a queue of the same kind ([`ack_line`](super::ack_line)). At most [`ROOM`] bytes wait. Cost: O(1) a packet. Memory: two bytes for each flow bucket.
 
 use super::ledger::Ledger;
 use super::queue::Queued;
@@ -36,12 +36,6 @@ pub(super) struct Prompt<P> {
     /// How many have left.
     left: u32,
     bytes: usize,
-    /// Since when a packet is the first one, or another in its place.
-    pub(super) first_since: Option<Time>,
-    /// Since when there was always one.
-    pub(super) busy_since: Option<Time>,
-    /// Until when there are too many.
-    pub(super) crowded: Time,
     /// When the first of them may go, if it may not yet.
     pub(super) at: Option<Time>,
     /// The channel by which the last one went.
@@ -57,9 +51,6 @@ impl<P: Packet> Prompt<P> {
             newest: vec![0; buckets],
             left: 0,
             bytes: 0,
-            first_since: None,
-            busy_since: None,
-            crowded: Time::ZERO,
             at: None,
             by: None,
         }
@@ -101,8 +92,6 @@ impl<P: Packet> Prompt<P> {
         if let Some(newest) = self.newest.get_mut(usize::from(queued.bucket)) {
             *newest = self.left.wrapping_add(self.waiting.len() as u32);
         }
-        self.first_since.get_or_insert(queued.since);
-        self.busy_since.get_or_insert(queued.since);
         self.waiting.push_back(queued);
         true
     }
@@ -125,8 +114,6 @@ impl<P: Packet> Prompt<P> {
     pub(super) fn pop(&mut self) -> Option<Queued<P, Haste>> {
         let queued = self.waiting.pop_front()?;
         self.left = self.left.wrapping_add(1);
-        self.first_since = self.waiting.front().map(|queued| queued.since);
-        self.busy_since = self.busy_since.filter(|_| !self.waiting.is_empty());
         self.bytes -= queued.packet.size().as_u64() as usize;
         if let Some(count) = self.of_bucket.get_mut(usize::from(queued.bucket)) {
             *count -= 1;

@@ -1,6 +1,7 @@
 //! From the host into the queue: what is checked and changed before a channel is chosen.
 
 use super::Bond;
+use super::ack_line::AckLine;
 use super::config::{Config, ConfigError};
 use super::express::{Haste, Prompt};
 use super::ledger::Ledger;
@@ -27,7 +28,7 @@ pub(super) struct Ingress<P> {
     /// Those that go before them.
     pub(super) prompt: Prompt<P>,
     /// Acknowledgements that go next, if there are not too many of them ([`acks`](super::acks)).
-    pub(super) acks: Prompt<P>,
+    pub(super) acks: AckLine<P>,
     /// Which flows are to.
     pub(super) sparse: Sparse,
     /// What became of each flow's packets.
@@ -47,7 +48,7 @@ impl<P: Packet> Ingress<P> {
         let icmp = Pacer::new(rate, Bytes::new(9_000));
         let queue = HostQueue::new(config.discipline, config.buffer, seed).map_err(ConfigError::Queue)?;
         let (prompt, buckets) = (Prompt::new(config.all_buckets()), config.metered_buckets());
-        let acks = Prompt::new(buckets);
+        let acks = AckLine::new(buckets);
         let (queue, sparse) = (queue.counted(buckets), Sparse::new(buckets));
         let line = ChannelQueue::fifo(PolicyConfig::DropTail, seed).counted(buckets);
         let ledger = Ledger::new(config);

@@ -31,6 +31,7 @@
 //! # Ok::<(), fairspan_core::bond::ConfigError>(())
 //! ```
 
+mod ack_line;
 mod ack_share;
 mod acks;
 mod aside;
@@ -261,7 +262,7 @@ impl<P: Packet> Bond<P> {
     /// among them.
     pub fn waiting(&self) -> (usize, Bytes) {
         let Ingress { queue, line, prompt, acks, .. } = &self.ingress;
-        let first = prompt.waiting.iter().chain(&acks.waiting);
+        let first = prompt.waiting.iter().chain(&acks.line.waiting);
         let first = first.fold((0, 0), |(packets, bytes), queued| (packets + 1, bytes + queued.packet.size().as_u64()));
         let classed = self.classed.all.iter().map(|class| &class.queue);
         let (packets, bytes) = classed

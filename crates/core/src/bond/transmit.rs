@@ -54,7 +54,7 @@ impl<P: Packet> Bond<P> {
         {
             return Some(frame);
         }
-        if !self.ingress.acks.is_empty()
+        if !self.ingress.acks.line.is_empty()
             && let Some(frame) = self.next_ack(now)
         {
             return Some(frame);

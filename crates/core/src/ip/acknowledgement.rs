@@ -160,34 +160,10 @@ fn within(a: (u32, u32), b: (u32, u32)) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ip::testing;
+    use crate::ip::testing::{self, ack};
     use alloc::vec;
     use alloc::vec::Vec;
     use proptest::prelude::*;
-
-    /// An acknowledgement of `number` with these options.
-    fn ack(six: bool, number: u32, options: &[u8]) -> Vec<u8> {
-        let mut tcp = vec![0, 80, 1, 1, 0, 0, 0, 9, 0, 0, 0, 0, 0, ACK, 2, 0, 0, 0, 0, 0];
-        tcp[8..12].copy_from_slice(&number.to_be_bytes());
-        tcp.extend_from_slice(options);
-        while tcp.len() % 4 != 0 {
-            tcp.push(OPTION_NOP);
-        }
-        tcp[12] = ((tcp.len() / 4) << 4) as u8;
-        let (mut packet, at) =
-            if six { (testing::udp6(1, 2, 3, 4, &[]), 40) } else { (testing::udp4(1, 2, 3, 4, &[]), 20) };
-        packet.truncate(at);
-        packet.extend_from_slice(&tcp);
-        if six {
-            packet[6] = TCP;
-            packet[4..6].copy_from_slice(&(tcp.len() as u16).to_be_bytes());
-        } else {
-            packet[9] = TCP;
-            packet[2..4].copy_from_slice(&(20 + tcp.len() as u16).to_be_bytes());
-            testing::seal4(&mut packet);
-        }
-        packet
-    }
 
     fn takes(later: &[u8], older: &[u8]) -> bool {
         supersedes(&Header::parse(later, later.len()).unwrap(), later, older)

@@ -286,6 +286,29 @@ pub(crate) mod testing {
         p
     }
 
+    /// An acknowledgement of `number` from 10.0.0.1 to 10.0.0.2, or over IPv6, with these options; TCP's checksum is 0.
+    pub(crate) fn ack(six: bool, number: u32, options: &[u8]) -> Vec<u8> {
+        let mut tcp = vec![0, 80, 1, 1, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0x10, 2, 0, 0, 0, 0, 0];
+        tcp[8..12].copy_from_slice(&number.to_be_bytes());
+        tcp.extend_from_slice(options);
+        while tcp.len() % 4 != 0 {
+            tcp.push(1);
+        }
+        tcp[12] = ((tcp.len() / 4) << 4) as u8;
+        let (mut p, at) = if six { (udp6(1, 2, 3, 4, &[]), 40) } else { (udp4(1, 2, 3, 4, &[]), 20) };
+        p.truncate(at);
+        p.extend_from_slice(&tcp);
+        if six {
+            p[6] = super::TCP;
+            p[4..6].copy_from_slice(&(tcp.len() as u16).to_be_bytes());
+        } else {
+            p[9] = super::TCP;
+            p[2..4].copy_from_slice(&(20 + tcp.len() as u16).to_be_bytes());
+            seal4(&mut p);
+        }
+        p
+    }
+
     /// A UDP datagram over IPv6.
     pub(crate) fn udp6(a: u8, b: u8, from: u16, to: u16, payload: &[u8]) -> Vec<u8> {
         let mut p = vec![0u8; 40];

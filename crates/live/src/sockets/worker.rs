@@ -213,7 +213,7 @@ fn processor_time() -> Duration {
 mod tests {
     use super::*;
     use crate::secure::pair::pair;
-    use crate::secure::{Received, SocketId};
+    use crate::secure::{Received, SeededEntropy, SocketId};
     use fairspan_core::units::ChannelId;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -226,20 +226,25 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_daemon_whose_thread_for_handshakes_has_died_does_not_go_on() {
-        let now = Time::from_millis(1000);
-        let (mut a, mut b, peer) = pair(now);
+    const NOW: Time = Time::from_millis(1000);
+
+    /// Sessions of which a handshake waits, and the thread that is to compute it.
+    fn called(entropy: Box<dyn Entropy>) -> (Sessions, Worker) {
+        let (mut a, mut b, peer) = pair(NOW);
         b.offload();
         let (from, to) = ("192.0.2.1:5".parse().unwrap(), "192.0.2.2:5".parse().unwrap());
-        a.connect(now, peer, ChannelId(0), SocketId(0), to, Vec::new()).unwrap();
+        a.connect(NOW, peer, ChannelId(0), SocketId(0), to, Vec::new()).unwrap();
         let initiation = a.poll_transmit().unwrap().payload;
-        assert_eq!(b.handle_datagram(now, SocketId(0), from, &initiation, &mut [0; 2048]), Received::Queued);
-        let poller = Poller::new().unwrap();
-        let worker = Worker::start(&poller, Box::new(Broken)).unwrap();
+        assert_eq!(b.handle_datagram(NOW, SocketId(0), from, &initiation, &mut [0; 2048]), Received::Queued);
+        (b, Worker::start(&Poller::new().unwrap(), entropy).unwrap())
+    }
+
+    #[test]
+    fn a_daemon_whose_thread_for_handshakes_has_died_does_not_go_on() {
+        let (mut b, worker) = called(Box::new(Broken));
         let died = (0..6000).any(|_| {
             std::thread::sleep(Duration::from_millis(10));
-            catch_unwind(AssertUnwindSafe(|| worker.exchange(now, &mut b))).is_err()
+            catch_unwind(AssertUnwindSafe(|| worker.exchange(NOW, &mut b))).is_err()
         });
         assert!(died, "the daemon goes on, and no peer can ever call");
     }
@@ -254,17 +259,9 @@ mod tests {
 
     #[test]
     fn packets_go_first_and_yet_a_handshake_is_no_work_for_idle_processors_alone() {
-        let now = Time::from_millis(1000);
-        let (mut a, mut b, peer) = pair(now);
-        b.offload();
-        let (from, to) = ("192.0.2.1:5".parse().unwrap(), "192.0.2.2:5".parse().unwrap());
-        a.connect(now, peer, ChannelId(0), SocketId(0), to, Vec::new()).unwrap();
-        let initiation = a.poll_transmit().unwrap().payload;
-        assert_eq!(b.handle_datagram(now, SocketId(0), from, &initiation, &mut [0; 2048]), Received::Queued);
-        let poller = Poller::new().unwrap();
-        let worker = Worker::start(&poller, Box::new(crate::secure::SeededEntropy::new(5))).unwrap();
+        let (mut b, worker) = called(Box::new(SeededEntropy::new(5)));
         let answered = (0..6000).any(|_| {
-            worker.exchange(now, &mut b);
+            worker.exchange(NOW, &mut b);
             std::thread::sleep(Duration::from_millis(10));
             b.poll_transmit().is_some()
         });
