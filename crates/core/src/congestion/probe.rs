@@ -300,7 +300,7 @@ pub struct Probe {
     /// When the last acknowledgment came, and when the round began.
     now: Time,
     began: Time,
-    /// A queue stood in the last round, of which this sender may be the reason.
+    /// A queue stood in the last round.
     queued: bool,
     /// A timeout came, and nothing was acknowledged since.
     silent: bool,
@@ -503,7 +503,7 @@ impl Probe {
             (self.clear, self.hidden) = (now, HIDDEN);
         }
         let queued = round.least.is_finite() && round.least > target;
-        self.queued = queued && !matches!(self.phase, Phase::Start { .. });
+        self.queued = queued;
         // A queue tells a sender that has little to send that there is no more.
         let told = enough || queued && !round.enough;
         let slower = busy && self.rate.is_fresh();

@@ -61,7 +61,11 @@ fn ack(connection: u8, number: u32) -> Vec<u8> {
 /// Of each connection the numbers that arrived, in their order.
 fn told(delivered: &[(Time, Vec<u8>)], connection: u8) -> Vec<u32> {
     let of = delivered.iter().filter(|(_, packet)| packet[9] == 6 && packet[15] == connection);
-    of.map(|(_, packet)| u32::from_be_bytes(packet[28..32].try_into().unwrap())).collect()
+    of.map(|(_, packet)| ack_number(packet)).collect()
+}
+
+fn ack_number(packet: &[u8]) -> u32 {
+    u32::from_be_bytes(packet[28..32].try_into().unwrap())
 }
 
 #[test]
@@ -96,4 +100,32 @@ fn acknowledgements_leave_room_on_a_channel_and_what_they_tell_arrives() {
             assert_eq!(last, 4, "the last one, which tells of all, and its duplicates: {numbers:?}");
         }
     }
+}
+
+/// How long acknowledgements take on average beside data that are more than these channels carry.
+fn beside_data(links: &[(u64, u64)]) -> Span {
+    let mut net = joined(links, &|config| (config.reserve, config.sparse) = (false, false));
+    let before = net.delivered[1].len();
+    let mut sent = Vec::new();
+    for number in 0..4000u32 {
+        net.host(0, packet(5, number, 1200));
+        if number % 10 == 9 {
+            sent.push(net.now);
+            net.host(0, ack(1, number));
+        }
+        net.run(MS(2));
+    }
+    net.run(MS(1000));
+    let acks = net.delivered[1][before..].iter().filter(|(_, packet)| packet[9] == 6);
+    let took: Vec<Span> = acks.map(|(at, packet)| at.since(sent[ack_number(packet) as usize / 10])).collect();
+    assert_eq!(took.len(), sent.len(), "none is lost");
+    Span::from_nanos(took.iter().map(|span| span.as_nanos()).sum::<u64>() / took.len() as u64)
+}
+
+#[test]
+fn acknowledgements_pass_data_over_one_channel_and_take_as_long_as_data_over_several() {
+    let (one, two) = (beside_data(&[(4_000, 10)]), beside_data(&[(2_000, 10), (2_000, 100)]));
+    println!("{one:?} and {two:?}");
+    assert!(one < MS(25), "over a channel of 10 ms that has a queue: {one:?}");
+    assert!(two > MS(95), "a sender that heard sooner would take it for its data's round trip: {two:?}");
 }

@@ -90,13 +90,3 @@ fn where_a_link_s_own_queue_is_full_what_arrived_is_told_and_not_sent_again() {
     let (acks, again) = (counter(&results, "channel0.sent_packets"), counter(&results, "resent"));
     assert!(acks > 10_000 && again < acks / 100, "{again} of {acks} acknowledgements were sent again");
 }
-
-#[test]
-fn an_upload_beside_a_download_is_not_misled_by_acknowledgements_that_come_sooner_than_its_data() {
-    let flows = [download([1_000, 15_000]), upload([2_000, 15_000])].map(by_bbr);
-    let results = run(&[(62_700, 18_800, 20), (77_400, 6_600, 283)], true, flows.into());
-    let [down, up] = [0, 1].map(|flow| results.flows[flow].goodput / 1e6);
-    println!("{down} and {up} Mbit/s");
-    // Where they went before the download's data, it took their round trip for that of its own: 1.5 Mbit/s.
-    assert!(up > 10.0, "{up} of 18.8 Mbit/s by the near link, beside {down}");
-}
