@@ -8,7 +8,8 @@
 //! So all together have a part of the rate of their channel ([`ack_share`](super::ack_share)). What is more waits, and where that lasts, each gives its place
 //! to a later one of its connection ([`ack_line`](super::ack_line)): at most one of a connection waits then, but for duplicates and the like.
 //!
-//! Those that find the host queue empty go before what comes later. Where there is one channel alone, so do those that find no packet of their own flow bucket there.
+//! Those that find no packet of their own flow bucket in the host queue go before what waits there. So a download beside an upload has the round trip of its
+//! own way, and not the upload's queue and the delay of the slowest channel that the upload has.
 //!
 //! With `ack_filter = false`, and where the rate of the channel is not known, they go only while nothing else waits, since they could take all.
 //!
@@ -33,9 +34,8 @@ impl<P: Packet> Bond<P> {
     #[inline]
     pub(super) fn goes_as_ack(&self, header: &Header, bytes: &[u8], bucket: u16) -> bool {
         let ingress = &self.ingress;
-        // By one channel all takes as long. By several, going first would show their sender a round trip that its data do not have.
-        let alone = self.config.ack_filter && self.channels.joined.is_power_of_two() && ingress.sparse.knows_rate();
-        ingress.prompt.has(bucket) || (alone || ingress.queue.is_empty()) && acknowledgement::is_alone(header, bytes)
+        let bounded = self.config.ack_filter && ingress.sparse.knows_rate();
+        ingress.prompt.has(bucket) || (bounded || ingress.queue.is_empty()) && acknowledgement::is_alone(header, bytes)
     }
 
     /// An acknowledgement from the host, or what comes behind one that waits.

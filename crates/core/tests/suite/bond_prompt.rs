@@ -123,9 +123,9 @@ fn beside_data(links: &[(u64, u64)]) -> Span {
 }
 
 #[test]
-fn acknowledgements_pass_data_over_one_channel_and_take_as_long_as_data_over_several() {
-    let (one, two) = (beside_data(&[(4_000, 10)]), beside_data(&[(2_000, 10), (2_000, 100)]));
-    println!("{one:?} and {two:?}");
-    assert!(one < MS(25), "over a channel of 10 ms that has a queue: {one:?}");
-    assert!(two > MS(95), "a sender that heard sooner would take it for its data's round trip: {two:?}");
+fn acknowledgements_pass_data_by_the_nearest_channel() {
+    for links in [&[(4_000, 10)][..], &[(2_000, 10), (2_000, 100)]] {
+        let took = beside_data(links);
+        assert!(took < MS(25), "by a channel of 10 ms, where data wait: {took:?}");
+    }
 }
