@@ -8,7 +8,7 @@ use super::channel::each;
 use super::event::Reason;
 use crate::ip::ecn;
 use crate::packet::Packet;
-use crate::units::{ChannelId, Time};
+use crate::units::{ChannelId, Span, Time};
 use crate::wire::envelope::{COUNTED_LEN, Envelope, Feedback, Message};
 
 impl<P: Packet> Bond<P> {
@@ -58,16 +58,42 @@ impl<P: Packet> Bond<P> {
         }
         let Some(of) = self.peer.tag() else { return };
         let hurries = self.peer.keeps && self.channels[channel].path.receipts.tells_gap();
-        let takes = |c: &ChannelId| self.channels[*c].path.signs.blocked.is_none();
-        let open = |c: &ChannelId| self.channels[*c].usable && takes(c);
-        // What is missing is sent again as soon as this is told: by the way that is the fastest.
-        let fastest = if hurries { self.fastest(now) } else { None };
-        let by = fastest.or(Some(channel)).filter(open).or_else(|| each(self.channels.usable).find(open));
-        let Some(by) = by.or(Some(channel).filter(takes)) else {
+        let Some(by) = self.report_by(now, channel, hurries) else {
             return self.channels[channel].path.receipts.keep_back();
         };
         let Some(feedback) = self.channels[channel].path.receipts.poll(now, channel, of) else { return };
         self.send_control(by, Message::Feedback(feedback), 0);
+    }
+
+    /// By which channel the report on `channel` goes, if one takes it: by that one itself, or by the fastest where it `hurries`, since what is missing is sent
+    /// again as soon as this is told. A socket that takes nothing is taken to do so for as long again, and is waited for where no other channel is sooner.
+    fn report_by(&self, now: Time, channel: ChannelId, hurries: bool) -> Option<ChannelId> {
+        let blocked = |c: ChannelId| self.channels[c].path.signs.blocked;
+        if !hurries && self.channels[channel].usable && blocked(channel).is_none() {
+            return Some(channel);
+        }
+        let reference = self.channels.reference();
+        let arrives = |c: &ChannelId| {
+            let waits = blocked(*c).map_or(Span::ZERO, |since| now.since(since));
+            self.way(*c, reference) + waits
+        };
+        // Where the law has no room, much was lost.
+        let used = match hurries {
+            true => {
+                self.channels.in_use()
+                    & self.channels.where_each(|c| c.path.signs.blocked.is_some() || c.path.has_room())
+            }
+            false => self.channels.usable,
+        };
+        each(used).min_by_key(arrives).or(Some(channel)).filter(|by| blocked(*by).is_none())
+    }
+
+    /// Reports that were kept back are due again.
+    pub(super) fn release_reports(&mut self, now: Time) {
+        for channel in each(self.channels.joined) {
+            self.channels[channel].path.receipts.release(now);
+            self.send_feedback(now, channel);
+        }
     }
 
     /// The peer tells, on the channel `arrived`, what arrived of our frames.

@@ -87,10 +87,7 @@ impl<P: Packet> Bond<P> {
                 if stalled {
                     self.refresh(now, Reason::Stalled);
                 }
-                for channel in each(self.channels.joined) {
-                    self.channels[channel].path.receipts.release(now);
-                    self.send_feedback(now, channel);
-                }
+                self.release_reports(now);
             }
             _ => {}
         }

@@ -213,6 +213,7 @@ impl<P: Packet> Bond<P> {
         }
         if stalled {
             self.refresh(now, Reason::Stalled);
+            self.release_reports(now);
         }
     }
 

@@ -16,8 +16,8 @@ use crate::units::{Span, Time};
 
 /// Least time until a probe.
 const LEAST: Span = Span::from_millis(10);
-/// The time before anything is known of the path.
-const FIRST: Span = Span::from_millis(500);
+/// The time before anything is known of the path: RFC 6298's. A satellite in a geostationary orbit answers after 0.6 s.
+const FIRST: Span = Span::from_secs(1);
 /// How long the probe may take to be told of, in addition: half of that time again, or this.
 const PATIENCE: Span = Span::from_millis(50);
 /// Most time, however slow the path.

@@ -1,5 +1,6 @@
 //! Feedback: what a bond measures of each channel when the peer tells what arrived.
 
+use crate::bond_explain::joined;
 use crate::bond_network::{Flight, Net, Wire, check_once, check_ordered, config, packet};
 use fairspan_core::bond::{Bond, ChannelConfig, Codepoint, Config, Link, Mode};
 use fairspan_core::congestion::Algorithm;
@@ -8,6 +9,9 @@ use fairspan_core::path::{Measured, State};
 use fairspan_core::rng::Rng;
 use fairspan_core::units::{Bytes, ChannelId, Rate, Span, Time};
 use fairspan_core::wire::envelope::{Envelope, Feedback, Message};
+use std::cell::Cell;
+
+const MS: fn(u64) -> Span = Span::from_millis;
 
 /// Counting, with channels of these rates in Mbit/s.
 fn counting(rates: &[u64]) -> Config {
@@ -292,4 +296,40 @@ fn at_a_laws_slowest_pace_heartbeats_leave_room_for_data() {
     net.run(Span::from_secs(10));
     let delivered = net.delivered[1].len() - delivered;
     assert!(delivered > 150, "{delivered} of 200");
+}
+
+thread_local! {
+    /// Reports on the first channel that went by the second.
+    static BY_OTHER: Cell<u32> = const { Cell::new(0) };
+}
+
+/// How many reports go by the second channel, which takes `far` ms, while data come by the first, which takes 10 ms and of which the socket takes nothing
+/// for `long` ms out of each 100 in a second.
+fn reports_by_the_other(far: u64, long: u32) -> u32 {
+    let mut net = joined(&[(10_000, 10), (10_000, far)], &|_| ());
+    net.mangle = Some(|flight: &mut Flight, _: &mut Rng| {
+        if let Ok(Envelope { message: Message::Feedback(report), .. }) = Envelope::decode(&flight.bytes) {
+            let other = flight.to == 0 && flight.channel == ChannelId(1) && report.channel == ChannelId(0);
+            BY_OTHER.set(BY_OTHER.get() + u32::from(other));
+        }
+    });
+    BY_OTHER.set(0);
+    for number in 0..1000u32 {
+        if number % 100 == 0 {
+            net.ends[1].set_blocked(net.now, ChannelId(0), true);
+        } else if number % 100 == long {
+            net.ends[1].set_blocked(net.now, ChannelId(0), false);
+            net.drain(1);
+        }
+        net.host(0, packet(1, number, 1000));
+        net.run(MS(1));
+    }
+    BY_OTHER.get()
+}
+
+#[test]
+fn a_report_waits_for_a_socket_that_takes_nothing_unless_another_channel_is_sooner() {
+    let [waits, goes] = [(300, 15), (30, 90)].map(|(far, long)| reports_by_the_other(far, long));
+    assert_eq!(waits, 0, "by one that takes 290 ms longer, while the socket takes nothing for 15");
+    assert!(goes > 0, "{goes} by one that takes 20 ms longer, while the socket takes nothing for 90");
 }

@@ -99,6 +99,14 @@ fn a_download_beside_an_upload_by_a_far_link_keeps_the_near_link_s_round_trip() 
 }
 
 #[test]
+fn a_satellite_that_has_not_answered_yet_is_not_taken_for_dead() {
+    let results = run(&[(200_000, 24_000, 13), (47_000, 7_700, 290)], true, vec![download([0, 15_000])]);
+    let counters = results.bonds.iter().flat_map(|bond| &bond.counters);
+    let downs: u64 = counters.filter(|(name, _)| name == "channel_downs").map(|(_, count)| count).sum();
+    assert_eq!(downs, 0);
+}
+
+#[test]
 fn where_a_link_s_own_queue_is_full_what_arrived_is_told_and_not_sent_again() {
     let results = run(&[(100_000, 100_000, 5)], true, vec![download([1_000, 15_000])]);
     let (acks, again) = (counter(&results, "channel0.sent_packets"), counter(&results, "resent"));
