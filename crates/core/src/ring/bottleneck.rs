@@ -389,6 +389,13 @@ mod tests {
     }
 
     #[test]
+    fn flows_of_one_node_may_be_two_tolerances_apart() {
+        let problem = line(2, &[(1, 2), (1, 2)]);
+        assert_eq!(check(&problem, &[0.4925, 0.5075], 0.01), Ok(()));
+        assert_eq!(check(&problem, &[0.485, 0.515], 0.01).unwrap_err().flow(), Some(0));
+    }
+
+    #[test]
     fn a_flow_alone_on_a_way_of_its_own_capacity_fills_it() {
         let mut problem = Problem::ring(3, 1.0).unwrap();
         problem.set_link(3, Ringlet::One, 0.25).unwrap();

@@ -1,4 +1,5 @@
 use super::*;
+use crate::ring::control::{Heard, Keepalive};
 use alloc::string::ToString;
 use alloc::vec;
 
@@ -11,14 +12,10 @@ fn ms(n: u64) -> Time {
 }
 
 /// Node 2 of four. It listens for nobody, and tells only what changes.
-fn unlinked() -> Discovery {
-    let config = Config { announcement: b"mine".to_vec(), ..Config::still(node(2), 4, Rate::from_mbit(100)) };
-    Discovery::new(config, Time::ZERO, 7).unwrap()
-}
-
-/// The same with both links up, and its own report.
+/// Both its links are up; the other is its own report.
 fn linked() -> (Discovery, Report) {
-    let mut discovery = unlinked();
+    let config = Config { announcement: b"mine".to_vec(), ..Config::still(node(2), 4, Rate::from_mbit(100)) };
+    let mut discovery = Discovery::new(config, Time::ZERO, 7).unwrap();
     for side in Side::BOTH {
         discovery.set_link(ms(100), side, true);
     }
@@ -114,15 +111,17 @@ fn capacities_and_weights_are_told_when_they_change_and_not_when_they_are_set_to
 
 #[test]
 fn who_is_reached_by_a_link_that_comes_up_is_told_everything_that_is_known() {
-    let (_, own) = linked();
+    let (mut discovery, own) = linked();
+    let of = |discovery: &mut Discovery, now: Time| {
+        sent(discovery, now, Side::East).iter().map(|report| report.node).collect::<Vec<NodeId>>()
+    };
     let first = Report { node: node(1), instance: 9, ..own };
-    let mut discovery = unlinked();
-    discovery.set_link(ms(100), Side::West, true);
-    assert_eq!(take(&mut discovery, ms(100), Side::West, &first), Ok(()));
-    assert_eq!(sent(&mut discovery, ms(100), Side::East), [], "there is no link yet");
-    discovery.set_link(ms(200), Side::East, true);
-    let of: Vec<NodeId> = sent(&mut discovery, ms(200), Side::East).iter().map(|report| report.node).collect();
-    assert_eq!(of, [node(1), node(2)]);
+    assert_eq!(take(&mut discovery, ms(200), Side::West, &first), Ok(()));
+    assert_eq!(of(&mut discovery, ms(200)), [node(1)]);
+    discovery.set_link(ms(300), Side::East, false);
+    assert_eq!(of(&mut discovery, ms(300)), []);
+    discovery.set_link(ms(400), Side::East, true);
+    assert_eq!(of(&mut discovery, ms(400)), [node(1), node(2)]);
 }
 
 #[test]
@@ -221,8 +220,54 @@ fn keepalives_name_the_process_that_sends_them() {
         assert_eq!(discovery.poll_control(ms(1), &mut frame), Some(Side::East));
         let (kind, node, body) = open(&frame).unwrap();
         let Ok(Message::Keepalive(keepalive)) = Message::decode(kind, node, body) else { panic!("no keepalive") };
-        assert_eq!(keepalive.instance, discovery.instance());
+        assert_eq!((keepalive.instance, discovery.stats().sent), (discovery.instance(), 1));
         keepalive.instance
     };
     assert_ne!(named(7), named(8));
+}
+
+/// Node 2 of four with keepalives every 2 ms, which has heard node 3 in the east at 100 ms.
+fn listening() -> Discovery {
+    let config = Config { keepalive: Some(Span::from_millis(2)), ..Config::new(node(2), 4, Rate::from_mbit(100)) };
+    let mut discovery = Discovery::new(config, Time::ZERO, 7).unwrap();
+    discovery.set_link(ms(100), Side::East, true);
+    sent(&mut discovery, ms(100), Side::East);
+    let heard = Some(Heard { node: node(2), instance: discovery.instance(), number: 1 });
+    let mut frame = vec![];
+    let (nodes, east, settings, nominal) = (4, false, 0, Rate::from_mbit(100));
+    Keepalive { node: node(3), nodes, east, instance: 9, number: 1, heard, settings, nominal }.encode(&mut frame);
+    assert_eq!(discovery.handle_frame(ms(100), Side::East, &frame), Ok(()));
+    discovery
+}
+
+#[test]
+fn what_a_node_hears_of_its_neighbours_is_in_its_report() {
+    let mut discovery = listening();
+    let report = sent(&mut discovery, ms(100), Side::East).pop().expect("there is somebody to tell");
+    assert_eq!(report.links.map(|link| (link.up, link.heard)), [(true, Some(9)), (false, None)]);
+}
+
+#[test]
+fn only_who_was_asked_for_nothing_for_more_than_one_and_a_half_intervals_has_slept() {
+    for (asked, deadline) in [(ms(103), ms(112)), (ms(103) + Span::from_nanos(1), ms(113) + Span::from_nanos(1))] {
+        let mut discovery = listening();
+        let mut now = asked;
+        while discovery.is_up(Side::East) {
+            discovery.handle_timeout(now);
+            sent(&mut discovery, now, Side::East);
+            now = discovery.poll_timeout().expect("a neighbour is waited for");
+        }
+        assert_eq!(discovery.awake, deadline);
+    }
+}
+
+#[test]
+fn a_report_over_a_link_without_a_neighbour_is_a_strangers_and_one_over_a_link_that_is_down_is_refused() {
+    let (_, own) = linked();
+    let first = Report { node: node(1), instance: 9, ..own };
+    let mut discovery = listening();
+    assert_eq!(take(&mut discovery, ms(101), Side::West, &first), Err(Refused::Down));
+    discovery.set_link(ms(101), Side::West, true);
+    assert_eq!(take(&mut discovery, ms(101), Side::West, &first), Err(Refused::Stranger));
+    assert_eq!(take(&mut discovery, ms(101), Side::East, &first), Ok(()));
 }
