@@ -274,6 +274,7 @@ fn without_a_start_with_the_least_part_who_stops_while_transit_waits_has_stopped
     for _ in 0..60 {
         agent.interval(&[0.25; 4], 0);
     }
+    agent.interval(&[0.25; 4], 1_000_000);
     let fair = [(); 10].map(|()| agent.interval(&[0.5, 0.5, 0.0, 0.0], 1_000_000));
     assert!((fair[9] - 0.5).abs() < 0.005, "{fair:?}");
 }
