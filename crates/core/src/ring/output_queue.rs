@@ -422,12 +422,34 @@ mod tests {
     #[test]
     fn what_is_withdrawn_unpaid_is_paid_by_nobody_else() {
         let mut queue = queue::<u32>("sfq".parse().unwrap(), PolicyConfig::LongestQueue);
-        for number in 0..2 {
-            assert!(queue.offer(Time::ZERO, held(1, 1000, number), 100_000).is_ok());
-        }
-        assert!(queue.withdraw(Time::ZERO).is_some() && queue.withdraw(Time::ZERO).is_some());
-        assert!(queue.offer(Time::ZERO, held(1, 300, 2), 100_000).is_ok());
+        assert!(queue.offer(Time::ZERO, held(1, 1000, 0), 100_000).is_ok());
+        assert!(queue.withdraw(Time::ZERO).is_some());
+        assert!(queue.offer(Time::ZERO, held(1, 300, 1), 100_000).is_ok());
         assert_eq!(queue.release(true), Some((300, true)));
+    }
+
+    #[test]
+    fn what_a_policy_does_not_let_in_though_there_is_room_has_come_and_was_dropped() {
+        let mut queue =
+            queue::<u32>("sfq".parse().unwrap(), "early-random:probability=1,threshold=0.5".parse().unwrap());
+        let mut dropped = 0;
+        for number in 0..100 {
+            assert!(queue.offer(Time::ZERO, held(1, 1000, number), 100_000).is_ok(), "it is not given back");
+            while let Some((wire, reason)) = queue.poll_dropped() {
+                assert!(wire == 1000 && reason.is_early());
+                dropped += 1;
+            }
+        }
+        assert!((45..=55).contains(&dropped), "{dropped}");
+        let worth: Vec<u32> = core::iter::from_fn(|| queue.release(true)).map(|(worth, _)| worth).collect();
+        assert_eq!(worth, alloc::vec![1000; 100 - dropped]);
+    }
+
+    #[test]
+    fn what_finds_no_room_is_given_back() {
+        let mut queue = queue::<u32>("sfq".parse().unwrap(), PolicyConfig::DropTail);
+        let taken = (0..200).filter(|number| queue.offer(Time::ZERO, held(1, 1000, *number), 100_000).is_ok()).count();
+        assert_eq!((taken, queue.poll_dropped()), (100, None));
     }
 
     #[test]
