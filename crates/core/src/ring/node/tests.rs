@@ -317,3 +317,78 @@ fn every_counter_has_a_name_of_its_own() {
     let counted: Vec<_> = counters.into_iter().filter(|(_, count)| *count > 0).collect();
     assert_eq!(counted, [("station", 3), ("sent", 1), ("sent_bytes", 1006), ("station_full", 2)]);
 }
+
+#[test]
+fn a_link_serves_when_it_has_a_carrier_and_both_ends_hear_one_another() {
+    let mut listens = first(|config| {
+        config.discovery = Some(discovery::Config::new(config.node, config.nodes, config.nominal));
+    });
+    listens.set_link(ms(1), Side::East, true);
+    assert!(!listens.is_up(Side::East), "nobody is heard");
+    let mut still = first(still);
+    assert!(!still.is_up(Side::East), "there is no carrier yet");
+    still.set_link(ms(1), Side::East, true);
+    assert!(still.is_up(Side::East) && !still.is_up(Side::West));
+}
+
+#[test]
+fn reservations_that_are_steered_to_a_link_that_carries_less_are_told_of_once() {
+    let reserved = Rate::from_mbit(6);
+    for (mbit, overbooked) in [(4, true), (6, false)] {
+        let (side, capacity) = (Side::West, Rate::from_mbit(mbit));
+        let mut one = first(|config| {
+            config.capacity = [Rate::from_mbit(8), capacity];
+            config.reservations = vec![wire::Reservation { to: Some(node(2)), class: Class::A, rate: reserved }];
+        });
+        let mut told = |act: &mut dyn FnMut(&mut Node<Vec<u8>>)| -> Vec<Event> {
+            act(&mut one);
+            events(&mut one).into_iter().filter(|event| matches!(event, Event::Overbooked { .. })).collect()
+        };
+        assert_eq!(told(&mut |one| one.set_capacity(ms(1), Side::East, Rate::from_mbit(7))), [], "it has room");
+        let expected = if overbooked { vec![Event::Overbooked { side, reserved, capacity }] } else { vec![] };
+        assert_eq!(told(&mut |one| one.set_link(ms(1), Side::East, false)), expected);
+        assert_eq!(
+            told(&mut |one| one.set_capacity(ms(1), side, Rate::from_mbit(3))),
+            [],
+            "what is reserved is the same"
+        );
+        assert_eq!(told(&mut |one| one.set_link(ms(1), Side::East, true)), [], "they go back");
+    }
+}
+
+#[test]
+fn what_waits_for_a_link_that_fails_is_turned_round_where_the_ring_wraps() {
+    let mut one = first(|config| config.protection = crate::ring::protection::Protection::Wrap);
+    one.handle_data(ms(0), Side::West, head(4, 2, Ringlet::Zero, 3), vec![0; 100]);
+    one.set_link(ms(0), Side::East, false);
+    let sent = one.poll_transmit(ms(0)).expect("by the other link");
+    let path = Path { ingress: node(4), egress: node(2), ringlet: Ringlet::One, wrapped: true, ttl: 4 };
+    assert_eq!((sent.side, Head::decode(sent.head).unwrap().path), (Side::West, path));
+    assert_eq!((one.stats().wrapped, one.stats().cut), (1, 0));
+}
+
+#[test]
+fn only_packets_whose_way_is_gone_are_steered_the_other_way() {
+    let mut one = first(|config| config.algorithm = Algorithm::default());
+    let waiting =
+        |one: &Node<Vec<u8>>| (2..=3).map(|to| one.backlog(Ringlet::Zero, node(to)).as_u64()).collect::<Vec<_>>();
+    for to in [2, 3, 3] {
+        one.handle_station(ms(0), node(to), Class::C, FLOW, vec![0; 994]);
+    }
+    let mut topology = one.topology().clone();
+    for (from, ringlet) in [(2, Ringlet::Zero), (3, Ringlet::One)] {
+        let way = topology.way(node(from), ringlet);
+        topology.set_way(node(from), ringlet, Way { up: false, ..way });
+    }
+    one.set_topology(ms(0), &topology);
+    let routes: Vec<(Side, u8)> = core::iter::from_fn(|| {
+        let now = one.poll_timeout()?.max(ms(0));
+        one.handle_timeout(now);
+        (now < ms(5)).then(|| one.poll_transmit(now)).map(|sent| sent.map(|sent| (sent.side, sent.head[4])))
+    })
+    .flatten()
+    .collect();
+    assert_eq!((waiting(&one), one.stats().steered), (vec![0, 0], 2));
+    let by = |side: Side| routes.iter().filter(|(by, _)| *by == side).map(|(_, to)| *to).collect::<Vec<u8>>();
+    assert_eq!((by(Side::East), by(Side::West)), (vec![2], vec![3, 3]));
+}

@@ -192,13 +192,14 @@ fn what_is_refused_is_demand_only_where_its_limiter_would_have_let_it_pass() {
 
 #[test]
 fn what_waits_for_an_egress_can_be_taken_out_and_leaves_the_others_as_they_are() {
-    let reserve = |class| Reservation { to: None, class, rate: Rate::from_mbit(8) };
-    let mut station = station(&[reserve(Class::A), reserve(Class::B)]);
+    let reserve = |to: Option<u8>, class| Reservation { to: to.map(node), class, rate: Rate::from_mbit(8) };
+    let mut station = station(&[reserve(Some(3), Class::A), reserve(Some(4), Class::A), reserve(None, Class::B)]);
     station.set_limits(US(0), |_| mbit(8), |_| {});
     assert!(!station.has(node(3)) && station.limit(node(3)) == mbit(8));
     for (number, class) in [(0, Class::B), (1, Class::B), (2, Class::C), (3, Class::A), (4, Class::A)] {
         for to in [3, 4] {
-            station.enqueue(US(0), held(to, class, 1000, number), |_| {}).unwrap();
+            let wire = if to == 3 { 1 } else { 1000 };
+            station.enqueue(US(0), held(to, class, wire, number), |_| {}).unwrap();
             assert!(station.has(node(to)));
         }
     }
