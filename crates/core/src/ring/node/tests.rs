@@ -324,6 +324,7 @@ fn a_link_serves_when_it_has_a_carrier_and_both_ends_hear_one_another() {
         config.discovery = Some(discovery::Config::new(config.node, config.nodes, config.nominal));
     });
     listens.set_link(ms(1), Side::East, true);
+    listens.set_capacity(ms(1), Side::East, Rate::from_mbit(4));
     assert!(!listens.is_up(Side::East), "nobody is heard");
     let mut still = first(still);
     assert!(!still.is_up(Side::East), "there is no carrier yet");

@@ -273,6 +273,21 @@ fn a_node_knows_its_own_fair_rate_and_that_of_the_node_that_it_hears_of() {
 }
 
 #[test]
+fn who_asks_for_little_is_given_it_and_the_rest_to_who_waits_though_timers_are_late() {
+    let mut bench = Bench::new(Mode::Aggressive);
+    // 8 Mbit/s for node 5, and more than there is for node 6; the timer is asked in every second interval.
+    for n in 1..=1000 {
+        bench.station[4] = Station { offered: 200 * n, waiting: 0 };
+        bench.station[5] = Station { offered: 20_000 * n, waiting: 5000 };
+        bench.hear(4, Some(100.0));
+        bench.now += Span::from_micros(200);
+        let now = bench.now;
+        bench.view(|agent, view| agent.handle_timeout(now, view));
+    }
+    assert!((bench.limit(6) - 92.0).abs() < 0.1, "{}", bench.limit(6));
+}
+
+#[test]
 fn intervals_are_those_of_the_rings_rate_as_it_is_now() {
     let mut bench = Bench::new(Mode::Aggressive);
     bench.rate = 100_000_000;
