@@ -212,6 +212,9 @@ mod tests {
         let (direction, offset) = equations(&PIVOT).line().unwrap();
         close(&direction, &[-0.5, -0.5, 1.0]);
         close(&offset, &[2.0 / 3.0; 3]);
+        let (direction, offset) = equations(&[[1.0, 1.0, 0.0, 3.0], [1.0, -1.0, 1.0, 1.0]]).line().unwrap();
+        close(&direction, &[-0.5, 0.5, 1.0]);
+        close(&offset, &[11.0 / 6.0, 7.0 / 6.0, 1.0 / 3.0]);
         // In other units of y and z: the angle is right in those in which no coefficient is more than 1.
         let scaled = PIVOT.map(|[x, y, z, right]| [x, 4.0 * y, 8.0 * z, right]);
         let (direction, offset) = equations(&scaled).line().unwrap();
@@ -230,6 +233,8 @@ mod tests {
     #[test]
     fn a_point_has_the_last_unknown_at_zero_and_those_that_are_open() {
         close(&equations(&PIVOT).point(), &[1.0, 1.0, 0.0]);
+        let three = [[1.0, 1.0, 0.0, 7.0, 3.0], [1.0, -1.0, 1.0, 7.0, 2.0], [0.0, 1.0, 1.0, 7.0, 3.0]];
+        close(&equations(&three).point(), &[5.0 / 3.0, 4.0 / 3.0, 5.0 / 3.0, 0.0]);
         close(&equations(&[[2.0, 4.0, 1.0, 6.0], [1.0, 2.0, 5.0, 3.0]]).point(), &[3.0, 0.0, 0.0]);
     }
 
