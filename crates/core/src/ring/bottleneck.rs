@@ -285,7 +285,7 @@ fn obstacle(problem: &Problem, way: &Way, flow: &Flow, rate: f64, tolerance: f64
     let share = (own.rate + unit * own.flows as f64) / problem.weight(flow.from);
     for (index, other) in way.aggregates.iter().enumerate() {
         let node = NodeId::at(index);
-        if other.flows > 0 && (other.rate - unit * other.flows as f64) / problem.weight(node) > share {
+        if (other.rate - unit * other.flows as f64) / problem.weight(node) > share {
             return Some(Obstacle::Ingress { node, theirs: other.rate, own: own.rate });
         }
     }
@@ -367,6 +367,32 @@ mod tests {
         // On the way back the same flow would meet nobody.
         problem.add(node(4), node(1), None, None).unwrap();
         assert_eq!(check(&problem, &[0.75, 0.125, 0.125, 1.0], 1e-9), Ok(()));
+    }
+
+    #[test]
+    fn exact_rates_pass_without_any_tolerance() {
+        let mut problem = line(3, &[(1, 3), (1, 3)]);
+        problem.add(node(2), node(3), None, Some(0.5)).unwrap();
+        assert_eq!(check(&problem, &[0.25, 0.25, 0.5], 0.0), Ok(()));
+    }
+
+    #[test]
+    fn a_sum_of_several_rates_may_be_off_by_as_many_tolerances() {
+        let one = line(2, &[(1, 2); 4]);
+        assert_eq!(check(&one, &[0.2575; 4], 0.01), Ok(()), "three hundredths too many");
+        assert!(matches!(check(&one, &[0.2625; 4], 0.01), Err(Unfair::Overload { link: 1, .. })), "five");
+        assert_eq!(check(&one, &[0.2425; 4], 0.01), Ok(()), "three too few");
+        assert!(check(&one, &[0.2375; 4], 0.01).is_err());
+        let two = line(3, &[(1, 3), (1, 3), (2, 3), (2, 3)]);
+        assert_eq!(check(&two, &[0.2425, 0.2425, 0.2575, 0.2575], 0.01), Ok(()), "three apart");
+        assert_eq!(check(&two, &[0.2375, 0.2375, 0.2625, 0.2625], 0.01).unwrap_err().flow(), Some(0));
+    }
+
+    #[test]
+    fn flows_of_one_node_may_be_two_tolerances_apart() {
+        let problem = line(2, &[(1, 2), (1, 2)]);
+        assert_eq!(check(&problem, &[0.4925, 0.5075], 0.01), Ok(()));
+        assert_eq!(check(&problem, &[0.485, 0.515], 0.01).unwrap_err().flow(), Some(0));
     }
 
     #[test]

@@ -389,6 +389,67 @@ mod tests {
     }
 
     #[test]
+    fn on_a_broken_ring_messages_are_taken_from_the_node_at_its_end_alone() {
+        let ring = without(2);
+        let take = |node: u8, originator: u8| {
+            let mut circulation = at(node);
+            circulation.handle_change(ms(0), &ring);
+            circulation.receive(ms(1), &ring, &from(originator, 1))
+        };
+        assert_eq!(take(4, 2), Ok(true));
+        for (node, originator) in [(4, 1), (4, 3), (4, 4), (2, 2), (2, 1)] {
+            assert_eq!(take(node, originator), Err(Refused::Sender), "node {originator}'s, at node {node}");
+        }
+    }
+
+    #[test]
+    fn a_message_that_came_back_in_time_lets_the_next_one_be_waited_for_a_quarter_of_an_interval() {
+        let us = |n: u64| Time::ZERO + Span::from_micros(n);
+        let mut one = at(1);
+        let make = |one: &mut Circulation, now: Time| {
+            one.answer(now, false);
+            one.poll().map(<[u8]>::to_vec)
+        };
+        let first = make(&mut one, us(0)).expect("it begins at once");
+        assert_eq!(one.receive(us(500), &ring(), &first), Ok(false));
+        assert_eq!((make(&mut one, us(500)), one.poll_timeout()), (None, us(1000)));
+        let second = make(&mut one, us(1000)).expect("an interval is over");
+        assert_eq!(one.poll_timeout(), us(2250), "the second is waited for");
+        assert_eq!(one.receive(us(2200), &ring(), &second), Ok(false));
+        assert!(make(&mut one, us(2200)).is_some(), "what is overdue follows at once");
+        // That one is lost.
+        assert_eq!(one.poll_timeout(), us(3450));
+        assert!(make(&mut one, us(3450)).is_some());
+        assert_eq!(one.poll_timeout(), us(4450), "nor is the next one waited for");
+    }
+
+    #[test]
+    fn on_a_ring_that_breaks_nothing_is_waited_for_since_nothing_comes_back() {
+        let mut one = at(1);
+        one.answer(ms(0), false);
+        let first = one.poll().unwrap().to_vec();
+        assert_eq!(one.receive(ms(0), &ring(), &first), Ok(false));
+        one.answer(ms(1), false);
+        one.handle_change(ms(1), &without(1));
+        assert_eq!(one.poll_timeout(), ms(2));
+    }
+
+    #[test]
+    fn who_was_not_told_of_the_ring_looks_at_it_before_he_makes_a_message() {
+        for (node, makes) in [(1, true), (3, false)] {
+            let mut circulation =
+                Circulation::new(Kind::Dvsr, Bits::Sixteen, node_of(node), Ringlet::Zero, 4, T, Time::ZERO);
+            assert_eq!(circulation.poll_timeout(), Time::ZERO);
+            assert_eq!(circulation.handle_timeout(Time::ZERO, &ring()), makes);
+        }
+    }
+
+    #[test]
+    fn the_length_of_a_frame_is_that_of_head_ringlet_and_message() {
+        assert_eq!(at(1).frame_length(), 8 + 1 + from(1, 1).len());
+    }
+
+    #[test]
     fn doubled_late_and_foreign_messages_are_refused_and_change_nothing() {
         let mut three = at(3);
         three.receive(ms(1), &ring(), &from(1, 10)).unwrap();

@@ -501,6 +501,38 @@ mod tests {
         assert_eq!(refused(55, 1), "a reserved field");
         assert_eq!(refused(56, 9), "a reservation's egress");
         assert_eq!(refused(57, 2), "a reservation's class");
+        for message in [Report { weight: 0, ..report() }, Report { instance: 0, ..report() }] {
+            let mut out = vec![];
+            message.encode(&mut out);
+            let field = if message.weight == 0 { "the weight" } else { "the instance" };
+            assert_eq!(decode(&out), Err(DecodeError::Field { field, found: 0 }));
+        }
+        let mut out = vec![];
+        Keepalive { nominal: Rate::default(), ..keepalive() }.encode(&mut out);
+        assert_eq!(decode(&out), Err(DecodeError::Field { field: "the nominal rate", found: 0 }));
+        let fairness = Message::decode(Kind::Fairness, node(3), &[]);
+        assert_eq!(fairness, Err(DecodeError::Kind { found: 0x12 }), "its layout is the algorithm's");
+    }
+
+    #[test]
+    fn a_frame_that_is_longer_or_shorter_than_its_kind_is_refused_for_its_length() {
+        let (mut keep, mut told) = (vec![], vec![]);
+        keepalive().encode(&mut keep);
+        report().encode(&mut told);
+        for whole in [keep, told] {
+            for length in (HEAD_LEN..whole.len()).chain([whole.len() + 1]) {
+                let mut out = whole.clone();
+                out.resize(length, 0);
+                seal(&mut out);
+                assert_eq!(decode(&out), Err(DecodeError::Length { found: length as u16 }));
+            }
+        }
+    }
+
+    #[test]
+    fn settings_are_told_apart_by_their_crc_32c() {
+        assert_eq!(digest("123456789"), 0xe306_9283, "the check value of RFC 3720");
+        assert_ne!(digest("dvsr Steer 1000000"), digest("dvsr Wrap 1000000"));
     }
 
     proptest! {

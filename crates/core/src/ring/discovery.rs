@@ -553,3 +553,6 @@ fn check_reservations(config: &Config, reservations: &[Reservation]) -> Result<(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -302,6 +302,70 @@ mod tests {
     }
 
     #[test]
+    fn totals_without_their_times_are_measured_as_well_as_packets() {
+        // 4.7 packets an interval, of which whole ones are told.
+        let mut meter = Meter::new(1, 64, Time::ZERO);
+        for n in 1..=40 {
+            meter.set_total(0, n * 4700 / 1000 * 1000, 1000);
+            meter.measure(Time::from_millis(n));
+        }
+        let Estimate { rate, tolerance, fresh } = meter.estimates()[0];
+        assert!((rate * 1e3 - 4.7).abs() <= 0.05 && tolerance * 1e3 < 0.13 && !fresh, "{rate} {tolerance}");
+        assert_eq!(meter.largest(0), 1000);
+    }
+
+    #[test]
+    fn a_rate_that_changes_is_measured_without_the_part_of_a_packet_that_was_owed_before() {
+        let after = 1e6 / 51_444.0;
+        let off = |n: u64| constant(&[(12_861, 100 + n), (51_444, 1)], 256)[100 + n as usize].rate - after;
+        let mean = (0..40).map(off).sum::<f64>() / 40.0;
+        // The first packet of the new rate still comes at the old distance.
+        assert!(mean.abs() < 0.5, "{mean} packets too many");
+    }
+
+    #[test]
+    fn a_rate_may_be_off_by_a_packet_in_a_window_of_three_intervals_and_by_two_in_a_longer_one() {
+        let tolerances: Vec<f64> = constant(&[(212_766, 9)], 64).iter().map(|estimate| estimate.tolerance).collect();
+        // Its first interval was off; from then on it is steady, and each time that the window has doubled its older half is left out.
+        for (tolerance, expected) in tolerances.iter().zip([1.0, 1.0, 1.0, 0.5, 1.0, 2.0 / 3.0, 0.5, 0.4, 0.5]) {
+            assert!((tolerance - expected).abs() < 1e-9, "{tolerances:?}");
+        }
+    }
+
+    #[test]
+    fn a_change_of_one_packet_in_an_interval_is_found_in_the_next_or_the_fifth_where_it_is_the_second() {
+        let estimates = constant(&[(12_861, 200), (13_028, 8)], 256);
+        let off: Vec<f64> = estimates[200..].iter().map(|estimate| estimate.rate - 1e6 / 13_028.0).collect();
+        assert!(off[1].abs() < 0.1, "{off:?}");
+        // A source that was seen to move is given more room, and not at once all of it.
+        let estimates = constant(&[(12_861, 200), (13_028, 40), (13_200, 8)], 256);
+        let off: Vec<f64> = estimates[240..].iter().map(|estimate| estimate.rate - 1e6 / 13_200.0).collect();
+        assert!(off[3] > 0.5 && off[4].abs() < 0.1, "{off:?}");
+    }
+
+    #[test]
+    fn a_source_whose_packets_wander_is_given_room_and_measured_over_long_windows_all_the_same() {
+        let mut rng = crate::rng::Rng::new(1);
+        let mut meter = Meter::new(1, 256, Time::ZERO);
+        let (mut due, mut estimates) = (Vec::new(), Vec::new());
+        for interval in 1..=600u64 {
+            // Twenty packets an interval, each up to two places late.
+            let begin = (interval - 1) * 1_000_000;
+            due.extend((0..20).map(|n| begin + n * 50_000 + rng.below(100_000)));
+            due.sort_unstable();
+            let now = interval * 1_000_000;
+            for at in due.extract_if(.., |at| *at < now) {
+                meter.count(Time::from_nanos(at), 0, 1000);
+            }
+            meter.measure(Time::from_nanos(now));
+            estimates.push(meter.estimates()[0]);
+        }
+        let worst = estimates[300..].iter().map(|estimate| (estimate.rate * 1e3 - 20.0).abs()).fold(0.0, f64::max);
+        let widest = estimates[300..].iter().map(|estimate| estimate.tolerance * 1e3).fold(0.0, f64::max);
+        assert!(worst < 0.05 && widest < 0.05, "{worst} {widest}");
+    }
+
+    #[test]
     fn with_a_window_of_one_interval_the_counts_are_what_they_are() {
         let rates: Vec<f64> = constant(&[(212_766, 5)], 1).iter().map(|estimate| estimate.rate).collect();
         assert_eq!(rates.iter().map(|rate| *rate as u64).collect::<Vec<_>>(), vec![5, 5, 5, 4, 5]);

@@ -110,8 +110,23 @@ pub trait Fairness {
 
     /// The fair rate of `node` for its outgoing link, as a share of the nominal rate, as this node knows it: for people,
     /// metrics and tests. `None` where the algorithm has no such thing.
-    fn fair(&self, node: NodeId) -> Option<f64> {
-        let _ = node;
-        None
+    fn fair(&self, node: NodeId) -> Option<f64>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn every_reason_has_its_counter_and_its_words() {
+        for (reason, counter, words) in [
+            (Refused::Malformed, "fairness_malformed", "not a message of this algorithm"),
+            (Refused::Nodes, "fairness_nodes", "made for another number of nodes"),
+            (Refused::Stale, "fairness_stale", "older than one that was taken"),
+            (Refused::Sender, "fairness_sender", "from a node that cannot have sent it"),
+        ] {
+            assert_eq!((REASONS[reason.index()], reason.to_string().as_str()), (counter, words));
+        }
     }
 }

@@ -250,3 +250,96 @@ impl Neighbour {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Rate;
+
+    fn node(n: u8) -> NodeId {
+        NodeId::new(n).unwrap()
+    }
+
+    fn ms(n: u64) -> Time {
+        Time::from_millis(n)
+    }
+
+    /// Of node 2 of four: a keepalive every 3 ms, silence after 12.
+    fn config() -> Config {
+        Config::new(node(2), 4, Rate::from_mbit(100))
+    }
+
+    /// What node 3, in the east, sends under this number; it has heard `heard` of node 2's instance 7.
+    fn keepalive(number: u32, heard: u32) -> Keepalive {
+        let heard = Some(Heard { node: node(2), instance: 7, number: heard });
+        let (nodes, settings, nominal) = (4, 0, Rate::from_mbit(100));
+        Keepalive { node: node(3), nodes, east: false, instance: 9, number, heard, settings, nominal }
+    }
+
+    /// The neighbour in the east, after so many keepalives to it.
+    fn neighbour(sent: u32) -> Neighbour {
+        let mut neighbour = Neighbour::new(Side::East);
+        neighbour.set_carrier(ms(0), &config(), true);
+        for n in 0..u64::from(sent) {
+            assert!(neighbour.poll(ms(3 * n), &config(), 7).is_some());
+        }
+        neighbour
+    }
+
+    #[test]
+    fn a_link_is_well_while_the_neighbour_has_heard_one_of_the_last_256_keepalives() {
+        for (heard, well) in [(300, true), (45, true), (44, false), (301, false)] {
+            let mut neighbour = neighbour(300);
+            assert_eq!(neighbour.handle(ms(1000), &config(), 7, &keepalive(1, heard)), Ok(()));
+            assert_eq!((neighbour.is_up(), neighbour.heard()), (well, Some(9)), "heard {heard}");
+        }
+    }
+
+    #[test]
+    fn a_keepalive_that_comes_behind_later_ones_is_refused_and_one_of_a_count_that_began_anew_is_not() {
+        for (number, result) in
+            [(11, Ok(())), (10, Err(Refused::Stale)), (9, Err(Refused::Stale)), (8, Err(Refused::Stale)), (7, Ok(()))]
+        {
+            let mut neighbour = neighbour(1);
+            assert_eq!(neighbour.handle(ms(1), &config(), 7, &keepalive(10, 1)), Ok(()));
+            assert_eq!(neighbour.handle(ms(2), &config(), 7, &keepalive(number, 1)), result, "{number}");
+        }
+    }
+
+    #[test]
+    fn a_link_that_is_up_already_is_no_occasion_for_another_keepalive() {
+        let mut neighbour = neighbour(1);
+        neighbour.set_carrier(ms(1), &config(), true);
+        assert_eq!(neighbour.poll(ms(1), &config(), 7), None);
+        neighbour.set_carrier(ms(1), &config(), false);
+        neighbour.set_carrier(ms(2), &config(), true);
+        assert!(neighbour.poll(ms(2), &config(), 7).is_some(), "one that comes back is");
+    }
+
+    #[test]
+    fn behind_a_carrier_that_was_gone_the_neighbour_must_be_heard_again() {
+        let mut neighbour = neighbour(1);
+        assert_eq!(neighbour.handle(ms(1), &config(), 7, &keepalive(10, 1)), Ok(()));
+        neighbour.set_carrier(ms(2), &config(), true);
+        assert!(neighbour.is_known(&config()), "it was there all the time");
+        for up in [false, true] {
+            neighbour.set_carrier(ms(3), &config(), up);
+            assert!(!neighbour.is_known(&config()) && !neighbour.is_up() && neighbour.has_carrier() == up);
+        }
+        assert_eq!(neighbour.handle(ms(4), &config(), 7, &keepalive(11, 1)), Ok(()));
+        assert!(neighbour.is_known(&config()) && !neighbour.is_up());
+        neighbour.handle_timeout(ms(103), &config());
+        assert!(!neighbour.is_up());
+    }
+
+    #[test]
+    fn without_a_wait_to_restore_a_link_that_was_gone_serves_as_soon_as_it_is_well() {
+        let config = Config { wait_to_restore: Span::ZERO, ..config() };
+        let mut neighbour = neighbour(1);
+        assert_eq!(neighbour.handle(ms(1), &config, 7, &keepalive(10, 1)), Ok(()));
+        neighbour.set_carrier(ms(2), &config, false);
+        neighbour.set_carrier(ms(2), &config, true);
+        assert_eq!(neighbour.handle(ms(2), &config, 7, &keepalive(11, 1)), Ok(()));
+        assert!(neighbour.is_up());
+    }
+}

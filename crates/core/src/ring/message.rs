@@ -193,6 +193,8 @@ mod tests {
         encode(Head { bits: Bits::Eight, kind: Kind::Dba, ..head }, &[0x7F, 0x55], &mut out);
         assert_eq!(out, [0x11, 2, 1, 2, 1, 2, 3, 4, 0x7F, 0x55]);
         assert!(decode(Kind::Dba, Bits::Eight, 2, &out).is_ok());
+        let longest = LONGEST;
+        assert_eq!((length(Bits::Eight, 2), longest), (10, length(Bits::Sixteen, 255)));
     }
 
     #[test]
@@ -217,6 +219,15 @@ mod tests {
         assert_eq!(with(2, 5), Some(Refused::Sender), "node 5 of 4");
         assert_eq!(with(3, 5), Some(Refused::Malformed), "more nodes than rates");
         assert_eq!(with(9, 0), Some(Refused::Malformed), "a rate of zero");
+        for bits in [Bits::Eight, Bits::Sixteen] {
+            for (codes, reason) in
+                [([1, 1], None), ([1, 0], Some(Refused::Malformed)), ([0; 2], Some(Refused::Malformed))]
+            {
+                let mut message = Vec::new();
+                encode(Head { bits, ..head }, &codes, &mut message);
+                assert_eq!(decode(Kind::Dvsr, bits, 2, &message).err(), reason, "{codes:?} of {bits:?}");
+            }
+        }
         let mut foreign = Vec::new();
         encode(head, &[5; 5], &mut foreign);
         assert_eq!(refused(&foreign), Some(Refused::Nodes));

@@ -14,6 +14,7 @@ pub(super) struct Meter {
 }
 
 impl Meter {
+    /// Over windows of this length, which is not zero.
     pub(super) fn new(window: Span, now: Time) -> Meter {
         Meter { window, since: now, bytes: 0, rate: Rate::default() }
     }
@@ -26,7 +27,7 @@ impl Meter {
     /// The rate of the last whole window.
     pub(super) fn rate(&mut self, now: Time) -> Rate {
         let span = now.since(self.since);
-        if span >= self.window && span > Span::ZERO {
+        if span >= self.window {
             let bits = u128::from(self.bytes) * 8_000_000_000 / u128::from(span.as_nanos());
             self.rate = Rate::from_bits_per_sec(u64::try_from(bits).unwrap_or(u64::MAX));
             self.bytes = 0;

@@ -462,6 +462,30 @@ mod tests {
     }
 
     #[test]
+    fn what_a_link_adds_counts_from_now_on_and_with_a_control_frame_but_for_a_head_of_data() {
+        let mut mux = multiplexer(Scheduling::Admitted);
+        let mut sent = Vec::new();
+        mux.set_overhead(46);
+        assert_eq!(mux.wire(Bytes::new(100)), 146);
+        assert!(mux.push_control(&[7; 60]));
+        assert!(mux.poll_control(Time::ZERO, &mut sent));
+        assert!(mux.transit_in(held('t', 1, Class::A)).is_ok());
+        assert_eq!(mux.poll_timeout(true), Some(Time::ZERO + Span::from_micros(100)));
+    }
+
+    #[test]
+    fn what_is_in_transit_and_shares_is_counted_and_all_of_it_can_be_taken_out_in_order() {
+        let mut mux = multiplexer(Scheduling::Admitted);
+        for (packet, class) in [('c', Class::C), ('a', Class::A), ('d', Class::C)] {
+            assert!(mux.transit_in(held(packet, 1, class)).is_ok());
+        }
+        assert!(mux.station_in(Time::ZERO, held('s', 4, Class::C), |_| {}).is_ok());
+        assert_eq!((mux.transit(), mux.packets()), (3000, 4), "class A has a queue of its own");
+        let order: String = mux.drain_transit().filter_map(|held| char::from_u32(held.packet)).collect();
+        assert_eq!((order.as_str(), mux.transit(), mux.packets()), ("acds", 0, 0));
+    }
+
+    #[test]
     fn a_blocked_link_takes_nothing_and_one_without_carrier_forgets_its_control_frames() {
         let mut mux = multiplexer(Scheduling::Dual);
         let mut sent = Vec::new();
@@ -471,12 +495,17 @@ mod tests {
         assert_eq!(mux.poll_timeout(true), None);
         assert!(!mux.poll_control(Time::ZERO, &mut sent) && mux.poll_transmit(Time::ZERO).is_none());
         mux.set_blocked(false);
+        mux.set_carrier(true);
+        assert!(mux.carrier() && mux.poll_control(Time::ZERO, &mut sent), "what waits is not forgotten for that");
+        assert!(mux.push_control(&[1]));
         mux.set_carrier(false);
+        assert!(!mux.carrier());
         assert_eq!(mux.poll_timeout(true), None);
         assert!(mux.fairness().is_none() && mux.push_control(&[2]), "there is nobody to send it to");
         mux.set_carrier(true);
-        assert!(!mux.poll_control(Time::ZERO, &mut sent), "it would be old");
+        let later = Time::from_millis(1);
+        assert!(!mux.poll_control(later, &mut sent), "it would be old");
         assert!((0..MOST_CONTROL).all(|_| mux.push_control(&[3])) && !mux.push_control(&[3]), "bounded");
-        assert!(mux.poll_transmit(Time::ZERO).is_some());
+        assert!(mux.poll_transmit(later).is_some());
     }
 }

@@ -386,6 +386,73 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_is_told_apart_by_what_stands_in_it() {
+        let mut packet = testing::udp4(1, 2, 3, 4, &[0; 100]);
+        packet[1] = 46 << 2 | 1;
+        testing::seal4(&mut packet);
+        let (one, other) = (held(1, 128, packet), held(1, 128, testing::udp4(3, 4, 3, 4, &[0; 100])));
+        assert_ne!(one.host(End::Source), other.host(End::Source));
+        assert_ne!(one.host(End::Source), one.host(End::Destination));
+        assert_eq!(one.host(End::Source), host_of(one.packet.bytes(), End::Source));
+        assert_eq!((one.class(), other.class()), (class_of(one.packet.bytes()), class_of(other.packet.bytes())));
+        assert!(one.class() != other.class() && one.is_scalable() && !other.is_scalable());
+    }
+
+    #[test]
+    fn what_is_taken_back_is_worth_what_it_was_and_an_empty_queue_owes_nothing() {
+        let mut queue = queue::<u32>("sfq".parse().unwrap(), PolicyConfig::LongestQueue);
+        for number in 0..4 {
+            assert!(queue.offer(Time::ZERO, held(1, 1000, number), 100_000).is_ok());
+        }
+        for _ in 0..4 {
+            assert_eq!(queue.release(true), Some((1000, true)));
+        }
+        queue.take_back(3);
+        assert_eq!(queue.release(true), Some((1000, false)), "of four paid ones three are left");
+        queue.take_back(0);
+        assert!(!queue.has_released() && queue.waits());
+        let worth: Vec<_> = core::iter::from_fn(|| queue.release(true)).collect();
+        assert_eq!(worth, [(1000, false); 4]);
+        let left: Vec<_> = core::iter::from_fn(|| queue.withdraw(Time::ZERO)).map(|held| held.packet).collect();
+        assert_eq!((left, queue.is_empty(), queue.has_released()), (alloc::vec![0, 1, 2, 3], true, false));
+        assert!(queue.offer(Time::ZERO, held(1, 300, 4), 100_000).is_ok() && !queue.is_empty());
+        assert_eq!(queue.release(true), Some((300, true)));
+    }
+
+    #[test]
+    fn what_is_withdrawn_unpaid_is_paid_by_nobody_else() {
+        let mut queue = queue::<u32>("sfq".parse().unwrap(), PolicyConfig::LongestQueue);
+        assert!(queue.offer(Time::ZERO, held(1, 1000, 0), 100_000).is_ok());
+        assert!(queue.withdraw(Time::ZERO).is_some());
+        assert!(queue.offer(Time::ZERO, held(1, 300, 1), 100_000).is_ok());
+        assert_eq!(queue.release(true), Some((300, true)));
+    }
+
+    #[test]
+    fn what_a_policy_does_not_let_in_though_there_is_room_has_come_and_was_dropped() {
+        let mut queue =
+            queue::<u32>("sfq".parse().unwrap(), "early-random:probability=1,threshold=0.5".parse().unwrap());
+        let mut dropped = 0;
+        for number in 0..100 {
+            assert!(queue.offer(Time::ZERO, held(1, 1000, number), 100_000).is_ok(), "it is not given back");
+            while let Some((wire, reason)) = queue.poll_dropped() {
+                assert!(wire == 1000 && reason.is_early());
+                dropped += 1;
+            }
+        }
+        assert!((45..=55).contains(&dropped), "{dropped}");
+        let worth: Vec<u32> = core::iter::from_fn(|| queue.release(true)).map(|(worth, _)| worth).collect();
+        assert_eq!(worth, alloc::vec![1000; 100 - dropped]);
+    }
+
+    #[test]
+    fn what_finds_no_room_is_given_back() {
+        let mut queue = queue::<u32>("sfq".parse().unwrap(), PolicyConfig::DropTail);
+        let taken = (0..200).filter(|number| queue.offer(Time::ZERO, held(1, 1000, *number), 100_000).is_ok()).count();
+        assert_eq!((taken, queue.poll_dropped()), (100, None));
+    }
+
+    #[test]
     fn what_a_policy_evicts_was_not_released_while_there_is_another() {
         let mut queue = queue::<u32>("drr".parse().unwrap(), PolicyConfig::LongestQueue);
         for number in 0..100 {

@@ -165,6 +165,20 @@ mod tests {
     }
 
     #[test]
+    fn a_stall_counts_in_the_half_minute_after_its_own_and_no_longer() {
+        for (later, allowed) in [(30_000, 60), (59_999, 60), (60_000, 12)] {
+            let mut patience = Patience::default();
+            for (ms, number) in [(100_000, 1), (100_020, 2)] {
+                patience.on_heard(at(ms), &config(), 7, number);
+            }
+            // The period began with the first one. Numbers went by as they should.
+            let now = at(100_000 + later);
+            patience.on_heard(now, &config(), 7, 2 + (later as u32 - 20) / 3);
+            assert_eq!(patience.deadline(), now + Span::from_millis(allowed), "{later} ms later");
+        }
+    }
+
+    #[test]
     fn a_stall_is_forgotten_after_a_minute_and_not_before_half_of_one() {
         let mut patience = heard(&[(1000, 5), (1020, 6)]);
         let mut forgotten = None;

@@ -307,6 +307,8 @@ mod tests {
         assert_eq!(line.set_link(0, Ringlet::One, 1.0), Err(ProblemError::Link { number: 0, links: 3 }));
         assert_eq!(line.set_weight(node(2), 0.0), Err(ProblemError::Weight(0.0)));
         assert_eq!(line.flows(), [], "what was refused is not there");
+        let added = [(1, 2), (2, 4), (1, 2)].map(|(from, to)| line.add(node(from), node(to), None, None));
+        assert_eq!(added, [Ok(0), Ok(1), Ok(2)], "flows are numbered as they come");
     }
 
     #[test]

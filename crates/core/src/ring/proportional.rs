@@ -287,6 +287,24 @@ mod tests {
         assert_eq!(allocate(&problem)[3], 0.0);
     }
 
+    #[test]
+    fn it_comes_to_its_end_in_some_forty_steps() {
+        let mut most = 0;
+        for seed in 0..150 {
+            let problem = random::problem(&mut Rng::new(seed), 12, 30);
+            for ringlet in Ringlet::BOTH {
+                let Some(mut network) = Network::new(&problem, ringlet) else { continue };
+                let steps = (0..MOST_STEPS).take_while(|_| network.step() > END).count();
+                most = most.max(steps);
+                for user in &network.users {
+                    let (rate, demand) = (user.rate * network.unit, problem.flows()[user.index].most());
+                    assert!(rate <= demand * (1.0 + 1e-9), "seed {seed}: {rate} of {demand}");
+                }
+            }
+        }
+        assert!(most <= 50, "{most} steps");
+    }
+
     /// Σ weight (x - rate) / rate over other rates x that fit is never positive: Kelly's own definition.
     #[test]
     fn no_other_rates_have_a_larger_sum_of_proportional_changes() {

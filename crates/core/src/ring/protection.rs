@@ -114,6 +114,7 @@ pub(crate) fn onward(protection: Protection, nodes: usize, up: [bool; 2], frame:
 mod tests {
     use super::*;
     use crate::rng::Rng;
+    use std::string::ToString;
     use std::vec::Vec;
 
     /// The way of a frame through a ring: what ends it, and how many links it crossed. `up` says before each step which
@@ -199,6 +200,14 @@ mod tests {
                 assert!(crossed <= 255 + nodes, "seed {seed}");
             }
         }
+    }
+
+    #[test]
+    fn reasons_to_strip_a_frame_have_words() {
+        let words = [Stripped::Foreign, Stripped::Own, Stripped::Expired, Stripped::Cut].map(|one| one.to_string());
+        let expected =
+            ["from or for a node that does not exist", "came round to its ingress", "has crossed too many links"];
+        assert_eq!((&words[..3], words[3].as_str()), (&expected.map(ToString::to_string)[..], "the way is cut"));
     }
 
     #[test]

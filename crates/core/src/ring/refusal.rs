@@ -113,3 +113,46 @@ impl fmt::Display for Refused {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn every_reason_has_its_counter_and_its_words() {
+        let node = NodeId::at;
+        for (reason, counter, words) in [
+            (
+                Refused::Malformed(DecodeError::Truncated { have: 3, need: 8 }),
+                "malformed",
+                "malformed: 3 bytes where 8 are needed",
+            ),
+            (Refused::Down, "down", "the link is down"),
+            (Refused::Nodes { found: 7 }, "nodes", "from a ring of 7 nodes: `nodes` must be alike everywhere"),
+            (
+                Refused::Settings,
+                "settings",
+                "the neighbour's algorithm or its settings are others: they must be alike everywhere",
+            ),
+            (
+                Refused::Nominal { found: Rate::from_bits_per_sec(1000) },
+                "nominal",
+                "the neighbour's nominal rate is 1000 bit/s: it must be alike everywhere",
+            ),
+            (
+                Refused::Neighbour { expected: node(2), found: node(4) },
+                "neighbour",
+                "node 5 where node 3 belongs: a cable or a number is wrong",
+            ),
+            (Refused::Side, "side", "both ends are of the same side: an east link must lead to a west link"),
+            (Refused::Own, "own", "this node's own frame: a loop"),
+            (Refused::Taken { node: node(2) }, "taken", "from a second node 3: the number is taken"),
+            (Refused::Stale, "stale", "older than one that was taken"),
+            (Refused::Forged, "forged", "a report in this node's name that it did not make"),
+            (Refused::Stranger, "stranger", "a report over a link on which no neighbour is known"),
+        ] {
+            assert_eq!((REASONS[reason.index()], reason.to_string().as_str()), (counter, words));
+        }
+    }
+}

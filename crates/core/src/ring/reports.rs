@@ -290,3 +290,6 @@ impl Reserved {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

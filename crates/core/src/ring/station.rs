@@ -210,8 +210,8 @@ impl<P: Packet> Station<P> {
             held.head.class = Class::C;
         }
         held.head.shares = service != Service::A;
-        let idle = !egress.waits();
-        if idle && egress.limit != egress.limiter.rate() {
+        // Only of one without packets.
+        if egress.limit != egress.limiter.rate() {
             egress.limiter.set(now, egress.limit);
         }
         let Some(queue) = egress.queue(service) else { return Err(held) };
@@ -428,11 +428,6 @@ impl<P: Packet> Egress<P> {
 
     fn is_empty(&self) -> bool {
         self.shared.is_empty() && self.reserved.as_deref().is_none_or(|r| r.a.is_empty() && r.b.is_empty())
-    }
-
-    /// Whether something waits for a limiter or bucket.
-    fn waits(&self) -> bool {
-        self.shared.waits() || self.reserved.as_deref().is_some_and(|r| r.a.waits() || r.b.waits())
     }
 
     fn has_released(&self) -> bool {

@@ -1,8 +1,9 @@
 //! DVSR's agent alone, told of arrivals packet by packet: what its fair rate makes of a queue and of too much load.
 
+use fairspan_core::options::Share;
 use fairspan_core::ring::dvsr::{Config, Dvsr};
 use fairspan_core::ring::fairness::{Fairness, Station, View};
-use fairspan_core::ring::topology::Topology;
+use fairspan_core::ring::topology::{Topology, Way};
 use fairspan_core::ring::{NodeId, Ringlet};
 use fairspan_core::units::{Rate, Span, Time};
 
@@ -13,11 +14,13 @@ const WHOLE: f64 = LINK as f64 / 8.0 * 0.5e-3;
 /// Of a packet, in bytes: 625 of them make an interval.
 const PACKET: u64 = 100;
 
-/// A node that sends nothing itself, with so many upstream of it.
+/// A node that sends nothing itself unless told otherwise, with so many upstream of it.
 #[derive(Clone)]
 struct Agent {
     dvsr: Dvsr,
-    nodes: usize,
+    topology: Topology,
+    station: Vec<Station>,
+    transit_limit: u64,
     now: Time,
 }
 
@@ -28,8 +31,33 @@ impl Agent {
 
     fn of(ingresses: usize, config: &Config) -> Agent {
         let nodes = ingresses + 1;
-        let dvsr = Dvsr::new(config, NodeId::at(0), Ringlet::Zero, nodes, INTERVAL, Time::ZERO);
-        Agent { dvsr, nodes, now: Time::ZERO }
+        Agent {
+            dvsr: Dvsr::new(config, NodeId::at(0), Ringlet::Zero, nodes, INTERVAL, Time::ZERO),
+            topology: Topology::ring(nodes, Rate::from_bits_per_sec(LINK)),
+            station: vec![Station::default(); nodes],
+            transit_limit: 1 << 30,
+            now: Time::ZERO,
+        }
+    }
+
+    /// The ring changes or a timer is due now, with so many bytes in transit.
+    fn with(&mut self, transit: u64, act: impl FnOnce(&mut Dvsr, Time, &View<'_>)) {
+        let view = View {
+            topology: &self.topology,
+            node: NodeId::at(0),
+            ringlet: Ringlet::Zero,
+            capacity: Rate::from_bits_per_sec(LINK),
+            nominal: Rate::from_bits_per_sec(LINK),
+            transit,
+            transit_limit: self.transit_limit,
+            station: &self.station,
+        };
+        act(&mut self.dvsr, self.now, &view);
+    }
+
+    /// The fair rate of the node at this index.
+    fn fair(&self, index: usize) -> f64 {
+        self.dvsr.fair(NodeId::at(index)).expect("a node of the ring")
     }
 
     /// An interval in which each ingress sends this share of the link, evenly, and after which so many bytes wait in transit: the fair
@@ -45,20 +73,8 @@ impl Agent {
             self.dvsr.on_arrival(self.now + Span::from_nanos(after), NodeId::at(n + 1), PACKET as u32);
         }
         self.now += INTERVAL;
-        let (topology, station) =
-            (Topology::ring(self.nodes, Rate::from_bits_per_sec(LINK)), vec![Station::default(); self.nodes]);
-        let view = View {
-            topology: &topology,
-            node: NodeId::at(0),
-            ringlet: Ringlet::Zero,
-            capacity: Rate::from_bits_per_sec(LINK),
-            nominal: Rate::from_bits_per_sec(LINK),
-            transit,
-            transit_limit: 1 << 30,
-            station: &station,
-        };
-        self.dvsr.handle_change(self.now, &view);
-        self.dvsr.fair(NodeId::at(0)).expect("a node of the ring")
+        self.with(transit, |dvsr, now, view| dvsr.handle_change(now, view));
+        self.fair(0)
     }
 }
 
@@ -141,4 +157,124 @@ fn who_is_shut_out_while_transit_waits_is_counted_until_it_has_drained() {
     let mut agent = Agent::of(4, &config);
     let fair = [(); 60].map(|()| agent.interval(&[0.5, 0.5, 0.0, 0.0], QUEUE));
     assert!((fair[59] - 0.5).abs() < 0.002, "{fair:?}");
+}
+
+#[test]
+fn a_link_that_comes_up_begins_with_its_own_capacity_divided_by_all_weights() {
+    let mut config = Config::default();
+    config.start = 3;
+    let changed = |dvsr: &mut Dvsr, now: Time, view: &View<'_>| dvsr.handle_change(now, view);
+    let timeout = |dvsr: &mut Dvsr, now: Time, view: &View<'_>| dvsr.handle_timeout(now, view);
+    // Who is told of the ring knows it at once; who is not looks at it when he is first asked.
+    let looks: [fn(&mut Dvsr, Time, &View<'_>); 2] = [changed, timeout];
+    for look in looks {
+        let mut agent = Agent::of(4, &config);
+        agent.topology.set_weight(NodeId::at(2), 3000);
+        let half = Way { up: true, capacity: Rate::from_bits_per_sec(LINK / 2) };
+        agent.topology.set_way(NodeId::at(1), Ringlet::Zero, half);
+        agent.with(0, look);
+        for (index, share) in [(0, 1.0 / 7.0), (1, 0.5 / 7.0), (2, 1.0 / 7.0), (4, 1.0 / 7.0)] {
+            let fair = agent.fair(index);
+            assert!((fair - share).abs() < 1e-4, "node {index}: {fair}");
+        }
+        assert_eq!(agent.dvsr.fair(NodeId::at(5)), None);
+    }
+}
+
+#[test]
+fn a_heavy_node_sends_no_more_than_its_link_carries() {
+    let mut agent = Agent::new(4);
+    agent.topology.set_weight(NodeId::at(0), 64_000);
+    agent.interval(&[0.0; 4], 0);
+    let limit = agent.dvsr.limit(NodeId::at(1)).expect("it is limited");
+    assert!(limit.as_bits_per_sec().abs_diff(LINK) <= 1, "{limit:?}");
+}
+
+#[test]
+fn what_is_spared_of_a_link_is_not_given() {
+    let mut config = Config::default();
+    config.spare = Share::from_millionths(50_000);
+    let mut agent = Agent::of(4, &config);
+    let mut fair = 0.0;
+    for _ in 0..60 {
+        fair = agent.interval(&[0.25; 4], 0);
+    }
+    // A control frame of 27 bytes in each interval is not either.
+    let right = (0.95 - 27.0 / WHOLE) / 4.0;
+    assert!((fair - right).abs() < 4e-5, "{fair}, not {right}");
+}
+
+#[test]
+fn counts_of_less_than_half_an_interval_are_left_to_the_next() {
+    let after = |span: Span| {
+        let mut agent = Agent::new(2);
+        let mut before = 0.0;
+        for _ in 0..60 {
+            before = agent.interval(&[0.8, 0.0], 0);
+        }
+        // The first goes on, and the second sends as much.
+        agent.now += span;
+        let count = (0.8 * WHOLE * span.as_nanos() as f64 / INTERVAL.as_nanos() as f64) as u64 / PACKET;
+        for packet in 0..2 * count {
+            agent.dvsr.on_arrival(agent.now, NodeId::at(1 + packet as usize % 2), PACKET as u32);
+        }
+        agent.with(0, |dvsr, now, view| dvsr.handle_change(now, view));
+        (before, agent.fair(0))
+    };
+    let (before, fair) = after(Span::from_nanos(249_999));
+    assert_eq!(before, fair);
+    let (before, fair) = after(Span::from_micros(250));
+    assert!(fair < before - 0.1, "{fair}, {before} before");
+}
+
+#[test]
+fn a_station_of_which_more_than_two_packets_wait_wants_all_of_the_link() {
+    let fair = |waiting: u64| {
+        let mut agent = Agent::new(2);
+        agent.station[1] = Station { offered: 0, waiting };
+        let fair = [(); 60].map(|()| agent.interval(&[0.8, 0.0], 0));
+        fair[59]
+    };
+    // Before it has sent any, packets are taken to have 1500 bytes.
+    assert_eq!(fair(3000), fair(0));
+    assert!((fair(3001) - 0.5).abs() < 0.002, "{}", fair(3001));
+}
+
+#[test]
+fn a_queue_is_measured_by_the_sources_that_send_and_by_what_transit_has_room_for() {
+    let mut agent = Agent::new(4);
+    for shares in [[0.25; 4], [0.5, 0.5, 0.0, 0.0]] {
+        for _ in 0..600 {
+            agent.interval(&shares, 0);
+        }
+    }
+    let fair = |agent: &Agent, transit: u64| agent.clone().interval(&[0.5, 0.5, 0.0, 0.0], transit);
+    let none = fair(&agent, 0);
+    assert!(fair(&agent, 8 * PACKET) == none && fair(&agent, 8 * PACKET + 1) < none, "two send, four packets each");
+    agent.transit_limit = 1600;
+    assert!(fair(&agent, 400) == none && fair(&agent, 401) < none, "a quarter of the room");
+    let mut config = Config::default();
+    config.start = 3;
+    let mut agent = Agent::of(4, &config);
+    for _ in 0..60 {
+        agent.interval(&[0.25; 4], 0);
+    }
+    agent.transit_limit = 1600;
+    let fair = |agent: &Agent, transit: u64| agent.clone().interval(&[0.25; 4], transit);
+    let none = fair(&agent, 0);
+    assert!(
+        fair(&agent, 300) == none && fair(&agent, 301) < none,
+        "three sixteenths, where links begin with the least"
+    );
+}
+
+#[test]
+fn without_a_start_with_the_least_part_who_stops_while_transit_waits_has_stopped() {
+    let mut agent = Agent::new(4);
+    for _ in 0..60 {
+        agent.interval(&[0.25; 4], 0);
+    }
+    agent.interval(&[0.25; 4], 1_000_000);
+    let fair = [(); 10].map(|()| agent.interval(&[0.5, 0.5, 0.0, 0.0], 1_000_000));
+    assert!((fair[9] - 0.5).abs() < 0.005, "{fair:?}");
 }

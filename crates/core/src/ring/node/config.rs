@@ -249,6 +249,13 @@ mod tests {
             (|c| c.capacity[1] = Rate::default(), "capacity must be a rate above zero"),
             (|c| c.station_threshold = Bytes::new(300_000), "station_threshold must be transit_limit or less"),
             (|c| c.interval = Span::ZERO, "interval must be a time above zero"),
+            (|c| c.nominal = Rate::default(), "nominal must be a rate above zero"),
+            (|c| c.transit_limit = Bytes::ZERO, "transit_limit must be a size above zero"),
+            (|c| c.station_limit = Bytes::ZERO, "station_limit must be a size above zero"),
+            (|c| c.station_threshold = Bytes::ZERO, "station_threshold must be a size above zero"),
+            (|c| c.weight = 0, "weight must be 1 or more, in thousandths"),
+            (|c| (0..65).for_each(|_| reserve(c, 2, Class::A, 1)), "reservations must be 64 or less"),
+            (|c| reserve(c, 2, Class::A, 0), "reservations must be of rates above zero"),
             (
                 |c| {
                     c.algorithm = Algorithm::Fifo;
@@ -274,10 +281,47 @@ mod tests {
             spoil(&mut config);
             assert_eq!(config.check().unwrap_err().to_string(), *message);
         }
-        let mut both = right;
+        let mut both = right.clone();
         reserve(&mut both, 2, Class::A, 60);
         reserve(&mut both, 8, Class::A, 60);
         assert_eq!(both.check(), Ok(()), "each has a link of its own");
+        let mut many = right;
+        (0..64).for_each(|_| reserve(&mut many, 2, Class::A, 1));
+        assert_eq!(many.check(), Ok(()), "as many as there may be");
+    }
+
+    #[test]
+    fn what_is_reserved_is_summed_up_by_class_and_way() {
+        let mut config = Config::new(node(1), 8, Rate::from_mbit(100));
+        for (to, class, mbit) in [(2, Class::A, 10), (4, Class::A, 1), (3, Class::B, 20), (8, Class::A, 30)] {
+            reserve(&mut config, to, class, mbit);
+        }
+        let ring = Topology::ring(8, config.nominal);
+        for (ringlet, class, mbit) in [
+            (Ringlet::Zero, Class::A, 11),
+            (Ringlet::Zero, Class::B, 20),
+            (Ringlet::One, Class::A, 30),
+            (Ringlet::One, Class::B, 0),
+        ] {
+            assert_eq!(config.reserved(&ring, ringlet, class), Rate::from_mbit(mbit));
+        }
+    }
+
+    #[test]
+    fn what_goes_first_follows_from_the_algorithm() {
+        for (algorithm, scheduling) in [
+            ("dvsr", Scheduling::Admitted),
+            ("dba", Scheduling::Admitted),
+            ("fifo", Scheduling::Fifo),
+            ("rpr-am:queue=single", Scheduling::Single),
+            ("rpr-am:queue=dual", Scheduling::Dual),
+            ("rpr-cm:queue=single", Scheduling::Single),
+            ("rpr-cm:queue=dual", Scheduling::Dual),
+        ] {
+            let mut config = Config::new(node(1), 8, Rate::from_mbit(100));
+            config.algorithm = algorithm.parse().unwrap();
+            assert_eq!(config.scheduling(), scheduling, "{algorithm}");
+        }
     }
 
     fn reserve(config: &mut Config, to: u8, class: Class, mbit: u64) {

@@ -210,6 +210,40 @@ mod tests {
         assert!(text.contains("interval = \"1200us\"") && text.contains("4.4 Mbit/s"), "{text}");
     }
 
+    /// As above, the remedy on links of so many bits a second.
+    #[track_caller]
+    fn remedy(mut config: Config, capacity: u64, settable: bool) -> Option<String> {
+        config.capacity = [Rate::from_bits_per_sec(capacity); 2];
+        config.control_overload(settable).map(|load| load.remedy)
+    }
+
+    #[test]
+    fn the_remedy_names_what_is_too_often_alone_and_leaves_each_half_where_it_is_both() {
+        let dvsr = || config("dvsr", 100, 4);
+        assert_eq!(remedy(dvsr(), 4 * 1_078_763, true), None, "just a quarter");
+        assert_eq!(remedy(dvsr(), 4 * 1_078_763 - 4, true).as_deref(), Some("interval = \"1100us\" or longer"));
+        // Beside reports there is twice what keepalives take, and a little less.
+        let half = Some("interval = \"2600us\" or longer");
+        assert_eq!(remedy(dvsr(), 4 * (2 * 298_667 + 4_096), true).as_deref(), half);
+        let both =
+            "interval = \"2600us\" or longer and keepalive = \"3100us\" or longer with a silence of 9300us or longer";
+        assert_eq!(remedy(dvsr(), 4 * (2 * 298_665 + 4_096), true).as_deref(), Some(both));
+        let mut seldom = dvsr();
+        seldom.interval = Span::from_millis(100);
+        let keepalive = Some("keepalive = \"3800us\" or longer with a silence of 11400us or longer");
+        assert_eq!(remedy(seldom.clone(), 1_000_000, true).as_deref(), keepalive);
+        assert_eq!(remedy(seldom, 1_000_000, false).as_deref(), Some(""), "keepalives are as they are");
+        assert_eq!(remedy(dvsr(), 4_000_000, false).as_deref(), Some("interval = \"1200us\" or longer"));
+    }
+
+    #[test]
+    fn no_remedy_is_an_interval_of_more_than_a_second() {
+        let mut alone = config("dvsr", 100, 4);
+        alone.discovery = None;
+        assert_eq!(remedy(alone.clone(), 4 * 776, true).as_deref(), Some("interval = \"1s\" or longer"));
+        assert_eq!(remedy(alone, 4 * 775, true).as_deref(), Some(""));
+    }
+
     /// Whatever the ring: what is told to be written fits, and what is a hundredth shorter does not always.
     #[test]
     fn what_the_remedy_says_fits_and_so_does_the_rate() {

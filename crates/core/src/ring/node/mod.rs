@@ -584,3 +584,6 @@ impl<P: Packet> Node<P> {
         stats
     }
 }
+
+#[cfg(test)]
+mod tests;

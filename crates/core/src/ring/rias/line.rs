@@ -180,3 +180,68 @@ impl Equations {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Row by row, with the right-hand side.
+    fn equations<const N: usize>(rows: &[[f64; N]]) -> Equations {
+        let mut equations = Equations::default();
+        equations.reset(rows.len());
+        for (at, row) in rows.iter().enumerate() {
+            let (right, cells) = row.split_last().unwrap();
+            *equations.right(at) = *right;
+            for (unknown, cell) in cells.iter().enumerate() {
+                *equations.cell(at, unknown) = *cell;
+            }
+        }
+        equations
+    }
+
+    #[track_caller]
+    fn close(ours: &[f64], theirs: &[f64]) {
+        assert!(ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(a, b)| (a - b).abs() < 1e-14), "{ours:?}");
+    }
+
+    /// y + z/2 = 1 but for next to nothing of x, and x + y + z = 2.
+    const PIVOT: [[f64; 4]; 2] = [[1e-20, 1.0, 0.5, 1.0], [1.0, 1.0, 1.0, 2.0]];
+
+    #[test]
+    fn the_line_of_solutions_has_a_direction_and_a_way_to_it_at_a_right_angle() {
+        let (direction, offset) = equations(&PIVOT).line().unwrap();
+        close(&direction, &[-0.5, -0.5, 1.0]);
+        close(&offset, &[2.0 / 3.0; 3]);
+        let (direction, offset) = equations(&[[1.0, 1.0, 0.0, 3.0], [1.0, -1.0, 1.0, 1.0]]).line().unwrap();
+        close(&direction, &[-0.5, 0.5, 1.0]);
+        close(&offset, &[11.0 / 6.0, 7.0 / 6.0, 1.0 / 3.0]);
+        // In other units of y and z: the angle is right in those in which no coefficient is more than 1.
+        let scaled = PIVOT.map(|[x, y, z, right]| [x, 4.0 * y, 8.0 * z, right]);
+        let (direction, offset) = equations(&scaled).line().unwrap();
+        close(&direction, &[-0.5, -0.125, 0.125]);
+        close(&offset, &[2.0 / 3.0, 1.0 / 6.0, 1.0 / 12.0]);
+    }
+
+    #[test]
+    fn any_unknown_may_be_the_free_one_and_equations_that_say_the_same_have_no_line() {
+        let (direction, offset) = equations(&[[0.0, 1.0, 0.0, 1.0], [0.0, 0.0, 1.0, 2.0]]).line().unwrap();
+        close(&direction, &[1.0, 0.0, 0.0]);
+        close(&offset, &[0.0, 1.0, 2.0]);
+        assert_eq!(equations(&[[1.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 2.0]]).line(), None);
+    }
+
+    #[test]
+    fn a_point_has_the_last_unknown_at_zero_and_those_that_are_open() {
+        close(&equations(&PIVOT).point(), &[1.0, 1.0, 0.0]);
+        let three = [[1.0, 1.0, 0.0, 7.0, 3.0], [1.0, -1.0, 1.0, 7.0, 2.0], [0.0, 1.0, 1.0, 7.0, 3.0]];
+        close(&equations(&three).point(), &[5.0 / 3.0, 4.0 / 3.0, 5.0 / 3.0, 0.0]);
+        close(&equations(&[[2.0, 4.0, 1.0, 6.0], [1.0, 2.0, 5.0, 3.0]]).point(), &[3.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn what_a_point_leaves_is_what_is_missing() {
+        let mut equations = equations(&PIVOT);
+        equations.subtract(&[1.0, 0.5, 0.25]);
+        assert_eq!([*equations.right(0), *equations.right(1)], [0.375, 0.25]);
+    }
+}

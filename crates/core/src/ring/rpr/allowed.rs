@@ -55,10 +55,6 @@ impl Allowed {
         egress.held_by = Some(by);
     }
 
-    pub(super) fn is_held_by(&self, egress: usize, by: NodeId) -> bool {
-        self.egresses.get(egress).is_some_and(|egress| egress.held_by == Some(by))
-    }
-
     /// Lets an egress grow towards `capacity`.
     pub(super) fn grow(&mut self, egress: usize, capacity: f64, coefficient: f64) {
         let Some(egress) = self.egresses.get_mut(egress) else { return };
@@ -253,6 +249,16 @@ mod tests {
             allowed.share(100e6);
             assert_eq!(allowed.limit(1), expected);
         }
+    }
+
+    #[test]
+    fn who_held_an_egress_may_raise_its_rate_while_it_grows_too() {
+        let mut allowed = Allowed::new(2, false);
+        allowed.hold(1, node(1), 36e6);
+        allowed.grow(1, 100e6, 64.0);
+        allowed.hold(1, node(1), 50e6);
+        allowed.share(100e6);
+        assert_eq!(allowed.limit(1), 50e6);
     }
 
     #[test]

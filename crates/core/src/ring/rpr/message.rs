@@ -74,6 +74,8 @@ mod tests {
         let none = Message { rate: None, ..message };
         assert_eq!(none.write()[8..], [0xFF, 0xFF]);
         assert_eq!(Message::read(&none.write()), Ok(none));
+        let most = Message { rate: Some(0xFFFF), ..message };
+        assert_eq!(most.write()[8..], [0xFF, 0xFE], "a rate is none of the words");
     }
 
     #[test]

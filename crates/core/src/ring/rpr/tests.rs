@@ -142,6 +142,8 @@ struct Bench {
     topology: Topology,
     station: [Station; 6],
     transit: u64,
+    /// Of the ring, bit/s.
+    rate: u64,
     agent: Rpr,
     now: Time,
     sequence: u32,
@@ -157,6 +159,7 @@ impl Bench {
             topology: Topology::ring(6, Rate::from_bits_per_sec(C as u64)),
             station: [Station::default(); 6],
             transit: 0,
+            rate: C as u64,
             agent: Rpr::new(mode, &config, node(3), Ringlet::Zero, 6, Span::ZERO, Time::ZERO),
             now: Time::ZERO,
             sequence: 0,
@@ -166,7 +169,7 @@ impl Bench {
     }
 
     fn view<T>(&mut self, run: impl FnOnce(&mut Rpr, &View<'_>) -> T) -> T {
-        let rate = Rate::from_bits_per_sec(C as u64);
+        let rate = Rate::from_bits_per_sec(self.rate);
         let view = View {
             topology: &self.topology,
             node: node(3),
@@ -234,10 +237,95 @@ fn a_full_queue_or_more_than_the_link_carries_makes_an_aggressive_node_tell_its_
 }
 
 #[test]
+fn one_packet_more_in_an_interval_is_no_congestion_and_what_is_more_than_that_is() {
+    // Packets of 513 and 526 bytes: one in each interval of 100 us is 41.0 and 42.1 Mbit/s.
+    let mut bench = Bench::new(Mode::Aggressive);
+    assert_eq!(told(bench.interval(&[(3, 248.0), (1, 411.0)])), None, "658.4 Mbit/s");
+    let mut bench = Bench::new(Mode::Aggressive);
+    assert_eq!(told(bench.interval(&[(3, 248.0), (1, 421.0)])), Some((3, 248.0)), "668.8 Mbit/s");
+    // With the standard's filters a packet more adds as much less.
+    let mut bench = Bench::new(Mode::Aggressive);
+    bench.agent = Rpr::new(Mode::Aggressive, &Config::aggressive(), node(3), Ringlet::Zero, 6, Span::ZERO, Time::ZERO);
+    bench.view(|agent, view| agent.handle_timeout(Time::ZERO, view));
+    bench.agent.on_sent(Time::ZERO, node(1), node(6), 1000);
+    bench.interval(&[]);
+    let grain = bench.view(|agent, view| agent.grain(view));
+    assert!((bench.agent.forward_rate() - grain).abs() < 1e-3, "{grain}");
+}
+
+#[test]
+fn what_the_station_adds_and_what_is_forwarded_is_told_apart() {
+    let mut bench = Bench::new(Mode::Aggressive);
+    bench.interval(&[(3, 200.0), (1, 240.0), (2, 160.0)]);
+    assert!((bench.agent.add_rate() - 200e6).abs() < 1.0, "{}", bench.agent.add_rate());
+    assert!((bench.agent.forward_rate() - 400e6).abs() < 1.0, "{}", bench.agent.forward_rate());
+}
+
+#[test]
+fn a_node_knows_its_own_fair_rate_and_that_of_the_node_that_it_hears_of() {
+    let mut bench = Bench::new(Mode::Aggressive);
+    let fair = |bench: &Bench| [3, 4, 5].map(|of| bench.agent.fair(node(of)).map(|share| (share * 622.0).round()));
+    assert_eq!(fair(&bench), [Some(622.0), None, None], "nothing is congested");
+    bench.hear(4, Some(100.0));
+    bench.transit = BUFFER / 2;
+    bench.interval(&[(3, 200.0), (1, 400.0)]);
+    assert_eq!(fair(&bench), [Some(200.0), Some(100.0), None]);
+}
+
+#[test]
+fn who_asks_for_little_is_given_it_and_the_rest_to_who_waits_though_timers_are_late() {
+    let mut bench = Bench::new(Mode::Aggressive);
+    // 8 Mbit/s for node 5, and more than there is for node 6; the timer is asked in every second interval.
+    for n in 1..=1000 {
+        bench.station[4] = Station { offered: 200 * n, waiting: 0 };
+        bench.station[5] = Station { offered: 20_000 * n, waiting: 5000 };
+        bench.hear(4, Some(100.0));
+        bench.now += Span::from_micros(200);
+        let now = bench.now;
+        bench.view(|agent, view| agent.handle_timeout(now, view));
+    }
+    assert!((bench.limit(6) - 92.0).abs() < 0.1, "{}", bench.limit(6));
+}
+
+#[test]
+fn intervals_are_those_of_the_rings_rate_as_it_is_now() {
+    let mut bench = Bench::new(Mode::Aggressive);
+    bench.rate = 100_000_000;
+    let now = bench.now;
+    bench.view(|agent, view| agent.handle_change(now, view));
+    assert_eq!(bench.agent.poll_timeout(), Some(now + Span::from_micros(400)));
+    assert_eq!(bench.limit(6), 100.0);
+}
+
+#[test]
+fn a_nodes_weight_divides_what_it_tells_and_multiplies_what_it_hears() {
+    let heavy = |mode| {
+        let mut bench = Bench::new(mode);
+        bench.topology.set_weight(node(3), 2 * UNIT_WEIGHT);
+        bench
+    };
+    let mut bench = heavy(Mode::Aggressive);
+    bench.transit = BUFFER / 2;
+    assert_eq!(told(bench.interval(&[(3, 200.0), (1, 400.0)])), Some((3, 100.0)));
+    assert_eq!(told(bench.interval(&[])), Some((3, 311.0)), "nobody is active: all is its own");
+    let mut bench = heavy(Mode::Conservative);
+    assert_eq!(told(bench.interval(&[(3, 200.0), (1, 400.0)])), Some((3, 207.3)));
+    assert!((bench.limit(6) - 2.0 * 622.0 / 3.0).abs() < 1e-3, "{}", bench.limit(6));
+    let mut bench = heavy(Mode::Aggressive);
+    for _ in 0..2 {
+        bench.hear(4, Some(100.0));
+        assert!((bench.limit(6) - 200.0).abs() < 0.05, "{}", bench.limit(6));
+        bench.interval(&[]);
+        assert!((bench.limit(6) - 200.0).abs() < 0.05, "{}", bench.limit(6));
+    }
+}
+
+#[test]
 fn an_aggressive_node_that_adds_nothing_divides_its_link_and_does_not_stop_everybody() {
     let mut bench = Bench::new(Mode::Aggressive);
     bench.transit = BUFFER / 2;
     assert_eq!(told(bench.interval(&[(1, 300.0), (2, 322.0)])), Some((3, 311.0)));
+    assert_eq!(told(bench.interval(&[(1, 600.0)])), Some((3, 622.0)), "node 2 is active no more");
 }
 
 #[test]
@@ -269,6 +357,31 @@ fn a_station_that_transit_keeps_from_sending_makes_a_conservative_node_congested
         (0..14).all(|_| bench.interval(&[(1, 400.0)]).rate.is_none()),
         "a station with nothing to send does not starve"
     );
+}
+
+#[test]
+fn the_rate_of_a_conservative_node_that_starves_on_a_link_with_room_grows_once_a_round_trip() {
+    let mut bench = Bench::new(Mode::Conservative);
+    bench.station[5] = Station { offered: 5000, waiting: 5000 };
+    let mut rates: Vec<f64> = (0..26).filter_map(|_| told(bench.interval(&[(1, 400.0)]))).map(|told| told.1).collect();
+    rates.dedup();
+    // From half the link on, each time a 64th of what lacks.
+    assert_eq!(rates, [311.0, 315.9, 320.6]);
+}
+
+#[test]
+fn a_station_waits_for_its_limiter_before_it_starves() {
+    let mut bench = Bench::new(Mode::Conservative);
+    bench.station[5] = Station { offered: 5000, waiting: 5000 };
+    let mut intervals = 0;
+    while !bench.agent.is_congested() {
+        bench.hear(5, Some(1.0));
+        bench.interval(&[(1, 400.0)]);
+        intervals += 1;
+        assert!(intervals < 200);
+    }
+    // At 1 Mbit/s two packets of 500 bytes take 8 ms.
+    assert!((80..=83).contains(&intervals), "{intervals}");
 }
 
 #[test]
@@ -384,15 +497,17 @@ fn a_timer_that_is_late_makes_up_for_what_it_missed() {
         bench.hear(4, None);
     }
     for _ in 0..8 {
-        timely.interval(&[(1, 80.0)]);
+        timely.interval(&[(1, 80.0), (3, 40.0)]);
     }
     for _ in 0..80 {
         late.agent.on_sent(late.now, node(1), node(6), 100);
+        late.agent.on_sent(late.now, node(3), node(6), 50);
     }
     let now = timely.now;
     late.view(|agent, view| agent.handle_timeout(now, view));
     assert!((late.limit(6) - timely.limit(6)).abs() < 1e-3, "{} {}", late.limit(6), timely.limit(6));
     assert!((late.agent.forward_rate() - timely.agent.forward_rate()).abs() < 1.0);
+    assert!((late.agent.add_rate() - timely.agent.add_rate()).abs() < 1.0 && timely.agent.add_rate() > 39e6);
     assert_eq!(late.agent.poll_timeout(), timely.agent.poll_timeout());
 }
 

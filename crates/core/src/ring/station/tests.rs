@@ -5,6 +5,7 @@ use crate::ring::protection::Path;
 use crate::units::{FlowNumber, Span};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use std::vec;
 
 impl Waiting {
     /// As without settings.
@@ -55,6 +56,11 @@ fn station(reservations: &[Reservation]) -> Station<u32> {
 
 fn mbit(rate: u64) -> Option<Rate> {
     Some(Rate::from_mbit(rate))
+}
+
+/// Bytes that wait, by egress.
+fn waiting(station: &Station<u32>) -> Vec<u64> {
+    station.counts().iter().map(|counts| counts.waiting).collect()
 }
 
 /// Where first in goes first out, nothing depends on when.
@@ -166,6 +172,73 @@ fn class_a_has_its_bucket_and_class_b_its_bucket_or_else_the_limiter_in_turn_wit
     near(4, Class::C, true, 2_000_000);
     assert_eq!(sent.len(), 5, "class A without a reservation is class C: {sent:?}");
     assert!(shared.abs_diff(4_000_000) <= 25_000 && demoted > 1900, "{shared} {demoted}");
+}
+
+#[test]
+fn what_is_refused_is_demand_only_where_its_limiter_would_have_let_it_pass() {
+    let reserve = Reservation { to: Some(node(4)), class: Class::A, rate: Rate::from_mbit(8) };
+    let mut station = station(&[reserve]);
+    station.set_limits(US(0), |to| if to == node(3) { mbit(8) } else { None }, |_| {});
+    for number in 0..20 {
+        station.enqueue(US(0), held(3, Class::C, 1000, number), |_| {}).unwrap();
+        station.enqueue(US(0), held(4, Class::A, 1000, number), |_| panic!("it does not share")).unwrap();
+    }
+    for us in [0, 5000] {
+        let waits = station.enqueue(US(us), held(3, Class::C, 1000, 20), |_| panic!("others wait for the limiter"));
+        let reserved = station.enqueue(US(us), held(4, Class::A, 1000, 20), |_| panic!("it would not share"));
+        assert!(waits.is_err() && reserved.is_err());
+    }
+}
+
+#[test]
+fn what_waits_for_an_egress_can_be_taken_out_and_leaves_the_others_as_they_are() {
+    let reserve = |to: Option<u8>, class| Reservation { to: to.map(node), class, rate: Rate::from_mbit(8) };
+    let mut station = station(&[reserve(Some(3), Class::A), reserve(Some(4), Class::A), reserve(None, Class::B)]);
+    station.set_limits(US(0), |_| mbit(8), |_| {});
+    assert!(!station.has(node(3)) && station.limit(node(3)) == mbit(8));
+    for (number, class) in [(0, Class::B), (1, Class::B), (2, Class::C), (3, Class::A), (4, Class::A)] {
+        for to in [3, 4] {
+            let wire = if to == 3 { 1 } else { 1000 };
+            station.enqueue(US(0), held(to, class, wire, number), |_| {}).unwrap();
+            assert!(station.has(node(to)));
+        }
+    }
+    let taken = |station: &mut Station<u32>, to: u8| -> Vec<u32> {
+        station.drain(US(0), node(to)).map(|held| held.packet).collect()
+    };
+    assert_eq!(taken(&mut station, 3), [3, 4, 0, 1, 2], "class by class");
+    assert_eq!((station.packets(), station.has(node(3)), station.has(node(4))), (5, false, true));
+    assert_eq!(waiting(&station), [0, 0, 0, 5000, 0, 0, 0, 0]);
+    // What is left goes when it would have gone.
+    let mut left = Vec::new();
+    for us in (0..=10_000).step_by(500) {
+        station.release_due(US(us), |_| {});
+        while let Some(held) = station.take_urgent(US(us)).or_else(|| station.take(US(us))) {
+            left.push(held.packet);
+        }
+    }
+    left.sort_unstable();
+    assert_eq!((left, station.packets(), station.due()), (vec![0, 1, 2, 3, 4], 0, None));
+    assert_eq!(waiting(&station), [0; 8]);
+}
+
+#[test]
+fn what_a_policy_evicts_waits_no_more_and_what_is_left_shares_fairly() {
+    let queue = Waiting {
+        discipline: DisciplineConfig::Sfq,
+        policy: PolicyConfig::LongestQueue,
+        room: Bytes::new(20_000),
+        seed: 1,
+    };
+    let mut station = Station::new(8, &queue, Bytes::ZERO, &[]).unwrap();
+    station.set_limits(US(0), |_| mbit(8), |_| {});
+    for number in 0..25 {
+        let _ = station.enqueue(US(0), held(3, Class::C, 1000, number), |_| {});
+    }
+    let (dropped, marked) = station.policy();
+    assert_eq!((station.packets(), station.counts()[2].waiting, marked), (20, 20_000, 0));
+    assert_eq!((dropped.full + dropped.standing, dropped.standing), (5, 0));
+    assert!(station.take(US(0)).is_some_and(|held| held.head.shares));
 }
 
 proptest! {
