@@ -26,9 +26,10 @@ impl<P: Packet> Node<P> {
             exit.up = reach > 0 && exit.mux.carrier();
             exit.reach = if exit.up { reach } else { 0 };
             let capacity = exit.mux.capacity();
-            let overbooked = reserved > capacity && exit.reserved != reserved;
-            exit.reserved = reserved;
-            if overbooked {
+            let overbooked = reserved > capacity;
+            let is_news = overbooked && (!exit.overbooked || exit.reserved != reserved);
+            (exit.reserved, exit.overbooked) = (reserved, overbooked);
+            if is_news {
                 self.tell(Event::Overbooked { side, reserved, capacity });
             }
         }

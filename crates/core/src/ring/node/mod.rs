@@ -152,6 +152,8 @@ struct Exit<P> {
     committed: Meter,
     /// By class A of all nodes.
     reserved: Rate,
+    /// That is more than the link carries.
+    overbooked: bool,
     /// Whether data frames leave here.
     up: bool,
     /// Links that are up from here on, without a gap.
@@ -228,6 +230,7 @@ impl<P: Packet> Node<P> {
                 agent: Agent::new(algorithm, config.node, side.ringlet(), config.nodes, interval, now),
                 committed: Meter::new(interval.times(METER_INTERVALS), now),
                 reserved: Rate::default(),
+                overbooked: false,
                 up: false,
                 reach: 0,
             })

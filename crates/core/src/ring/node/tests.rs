@@ -333,26 +333,32 @@ fn a_link_serves_when_it_has_a_carrier_and_both_ends_hear_one_another() {
 }
 
 #[test]
-fn reservations_that_are_steered_to_a_link_that_carries_less_are_told_of_once() {
+fn reservations_that_are_more_than_a_link_carries_are_told_of_once() {
     let reserved = Rate::from_mbit(6);
-    for (mbit, overbooked) in [(4, true), (6, false)] {
-        let (side, capacity) = (Side::West, Rate::from_mbit(mbit));
+    let side = Side::West;
+    for capacity in [4, 6].map(Rate::from_mbit) {
         let mut one = first(|config| {
             config.capacity = [Rate::from_mbit(8), capacity];
             config.reservations = vec![wire::Reservation { to: Some(node(2)), class: Class::A, rate: reserved }];
         });
-        let mut told = |act: &mut dyn FnMut(&mut Node<Vec<u8>>)| -> Vec<Event> {
+        let mut told = |act: &mut dyn FnMut(&mut Node<Vec<u8>>)| -> Vec<Rate> {
             act(&mut one);
-            events(&mut one).into_iter().filter(|event| matches!(event, Event::Overbooked { .. })).collect()
+            let news = events(&mut one).into_iter().filter_map(|event| match event {
+                Event::Overbooked { side: Side::West, capacity, .. } => Some(capacity),
+                Event::Overbooked { .. } => panic!("{event:?}"),
+                _ => None,
+            });
+            news.collect()
         };
+        let (less, least) = (Rate::from_mbit(3), Rate::from_mbit(2));
         assert_eq!(told(&mut |one| one.set_capacity(ms(1), Side::East, Rate::from_mbit(7))), [], "it has room");
-        let expected = if overbooked { vec![Event::Overbooked { side, reserved, capacity }] } else { vec![] };
-        assert_eq!(told(&mut |one| one.set_link(ms(1), Side::East, false)), expected);
-        assert_eq!(
-            told(&mut |one| one.set_capacity(ms(1), side, Rate::from_mbit(3))),
-            [],
-            "what is reserved is the same"
-        );
+        let steered = told(&mut |one| one.set_link(ms(1), Side::East, false));
+        assert_eq!(steered, if capacity < reserved { vec![capacity] } else { vec![] }, "they are steered there");
+        let slower = told(&mut |one| one.set_capacity(ms(1), side, less));
+        assert_eq!(slower, if capacity < reserved { vec![] } else { vec![less] }, "the link became slower");
+        assert_eq!(told(&mut |one| one.set_capacity(ms(1), side, least)), [], "it is known");
+        assert_eq!(told(&mut |one| one.set_capacity(ms(1), side, reserved)), [], "it has room again");
+        assert_eq!(told(&mut |one| one.set_capacity(ms(1), side, least)), [least], "and again none");
         assert_eq!(told(&mut |one| one.set_link(ms(1), Side::East, true)), [], "they go back");
     }
 }
