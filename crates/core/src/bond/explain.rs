@@ -151,7 +151,11 @@ impl<P: Packet> Bond<P> {
     fn explain_urgent(&self, now: Time) -> Explanation {
         let mut channels = self.channels.in_use();
         let mut told = Told::default();
-        told.because.push("packets of DSCP EF, VOICE-ADMIT and CS4 to CS7, and ICMP, go before others; so do TCP acknowledgements while nothing waits, which have four fifths of a channel at most".into());
+        let acks = match self.config.ack_filter {
+            true => "which have four fifths of a channel at most, and half where others wait",
+            false => "as long as nothing waits",
+        };
+        told.because.push(format!("packets of DSCP EF, VOICE-ADMIT and CS4 to CS7, and ICMP, go before others; so do TCP acknowledgements, {acks}"));
         if self.config.sparse {
             told.because.push("flows that send at most 500 kbit/s, and steadily, go with them".into());
         }

@@ -10,7 +10,7 @@ pub(super) enum Treatment {
     Usual,
     /// They are urgent by their DSCP, or are ICMP.
     Marked,
-    /// They are TCP acknowledgements that find nothing waiting, or follow one that waits.
+    /// They are TCP acknowledgements without data.
     Acknowledges,
     /// Their flow sends little.
     SendsLittle,
