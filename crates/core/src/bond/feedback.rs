@@ -66,7 +66,7 @@ impl<P: Packet> Bond<P> {
     }
 
     /// By which channel the report on `channel` goes, if one takes it: by that one itself, or by the fastest where it `hurries`, since what is missing is sent
-    /// again as soon as this is told. A socket that takes nothing is taken to do so for as long again, and is waited for where no other channel is sooner.
+    /// again as soon as this is told. A socket that takes nothing is expected to do so for as long again as it has, and is waited for where no other channel is sooner.
     fn report_by(&self, now: Time, channel: ChannelId, hurries: bool) -> Option<ChannelId> {
         let blocked = |c: ChannelId| self.channels[c].path.signs.blocked;
         if !hurries && self.channels[channel].usable && blocked(channel).is_none() {

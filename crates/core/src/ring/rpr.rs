@@ -311,7 +311,7 @@ impl Rpr {
         let received = self.received();
         for index in (0..self.nodes).filter(|index| *index != self.node.index()) {
             match received.filter(|(origin, _)| self.is_beyond(view.topology, NodeId::at(index), *origin)) {
-                // It holds already, since the message came.
+                // It is held already, since the message came.
                 Some((origin, rate)) => self.allowed.hold(index, origin, (rate * weight).min(capacity)),
                 None => self.allowed.grow(index, capacity, ramp),
             }

@@ -210,7 +210,7 @@ impl<P: Packet> Station<P> {
             held.head.class = Class::C;
         }
         held.head.shares = service != Service::A;
-        // Only of one without packets.
+        // They differ only where there was no packet: others have a new limit at once.
         if egress.limit != egress.limiter.rate() {
             egress.limiter.set(now, egress.limit);
         }

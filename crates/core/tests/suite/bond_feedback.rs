@@ -303,16 +303,18 @@ thread_local! {
     static BY_OTHER: Cell<u32> = const { Cell::new(0) };
 }
 
+fn count_by_other(flight: &mut Flight, _: &mut Rng) {
+    if let Ok(Envelope { message: Message::Feedback(report), .. }) = Envelope::decode(&flight.bytes) {
+        let other = flight.to == 0 && flight.channel == ChannelId(1) && report.channel == ChannelId(0);
+        BY_OTHER.set(BY_OTHER.get() + u32::from(other));
+    }
+}
+
 /// How many reports go by the second channel, which takes `far` ms, while data come by the first, which takes 10 ms and of which the socket takes nothing
 /// for `long` ms out of each 100 in a second.
 fn reports_by_the_other(far: u64, long: u32) -> u32 {
     let mut net = joined(&[(10_000, 10), (10_000, far)], &|_| ());
-    net.mangle = Some(|flight: &mut Flight, _: &mut Rng| {
-        if let Ok(Envelope { message: Message::Feedback(report), .. }) = Envelope::decode(&flight.bytes) {
-            let other = flight.to == 0 && flight.channel == ChannelId(1) && report.channel == ChannelId(0);
-            BY_OTHER.set(BY_OTHER.get() + u32::from(other));
-        }
-    });
+    net.mangle = Some(count_by_other);
     BY_OTHER.set(0);
     for number in 0..1000u32 {
         if number % 100 == 0 {
@@ -332,4 +334,17 @@ fn a_report_waits_for_a_socket_that_takes_nothing_unless_another_channel_is_soon
     let [waits, goes] = [(300, 15), (30, 90)].map(|(far, long)| reports_by_the_other(far, long));
     assert_eq!(waits, 0, "by one that takes 290 ms longer, while the socket takes nothing for 15");
     assert!(goes > 0, "{goes} by one that takes 20 ms longer, while the socket takes nothing for 90");
+}
+
+#[test]
+fn a_report_goes_by_another_channel_once_its_own_counts_as_stalled() {
+    let mut net = joined(&[(10_000, 10), (10_000, 300)], &|_| ());
+    net.mangle = Some(count_by_other);
+    net.ends[1].set_blocked(net.now, ChannelId(0), true);
+    net.host(0, packet(1, 1, 1000));
+    BY_OTHER.set(0);
+    net.run(MS(99));
+    assert_eq!(BY_OTHER.get(), 0, "it waits");
+    net.run(MS(50));
+    assert!(BY_OTHER.get() > 0, "after 100 ms it does not");
 }
