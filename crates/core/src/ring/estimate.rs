@@ -365,6 +365,64 @@ mod tests {
         assert!(worst < 0.05 && widest < 0.05, "{worst} {widest}");
     }
 
+    /// Intervals of a millisecond at whose ends so many bytes are sent, in packets of at most 1000, so that nothing is owed: the estimates in
+    /// bytes an interval.
+    fn told(intervals: &[u32]) -> Vec<Estimate> {
+        let mut meter = Meter::new(1, 256, Time::ZERO);
+        let mut estimates = Vec::new();
+        for (n, bytes) in intervals.iter().enumerate() {
+            let now = Time::from_millis(n as u64 + 1);
+            for sent in (0..*bytes).step_by(1000) {
+                meter.count(now, 0, 1000.min(bytes - sent));
+            }
+            meter.measure(now);
+            let Estimate { rate, tolerance, fresh } = meter.estimates()[0];
+            estimates.push(Estimate { rate: rate * 1e6, tolerance: tolerance * 1e6, fresh });
+        }
+        estimates
+    }
+
+    #[test]
+    fn what_a_source_sends_that_stops_counts_though_it_is_less_than_what_was_owed() {
+        let mut meter = Meter::new(1, 64, Time::ZERO);
+        // The next packet of 1000 bytes was nearly due.
+        for packet in 0..100 {
+            meter.count(Time::from_nanos(10_000 + packet * 100_000), 0, 1000);
+            if packet % 10 == 9 {
+                meter.measure(Time::from_millis(packet / 10 + 1));
+            }
+        }
+        meter.count(Time::from_nanos(10_500_000), 0, 100);
+        meter.measure(Time::from_millis(11));
+        let Estimate { rate, fresh, .. } = meter.estimates()[0];
+        // With what it owes half an interval later.
+        assert!(fresh && (rate * 1e6 - 150.0).abs() < 1e-6, "{rate}");
+    }
+
+    #[test]
+    fn a_source_that_was_seen_to_move_is_measured_since_its_window_last_doubled() {
+        let mut intervals = [20_000; 20];
+        intervals[19] += 600;
+        let estimates = told(&intervals);
+        assert!((estimates[17].tolerance - 200.0).abs() < 1e-6, "its window has doubled at 16, and began at 8");
+        // Four intervals, in which it may be off by two packets, as in any window of as many.
+        let moved = estimates[19];
+        assert!((moved.rate - 20_150.0).abs() < 1e-6 && (moved.tolerance - 500.0).abs() < 1e-6, "{moved:?}");
+    }
+
+    #[test]
+    fn a_source_that_was_seen_to_move_is_given_an_eighth_of_a_packet_more_room() {
+        let mut intervals = vec![20_000; 16];
+        // It wanders off by more and more, for each time it has been given more room, until it goes too far.
+        intervals.extend([450, 400, 450, 400, 300, 600].map(|more| 20_000 + more));
+        let moved = told(&intervals)[21].rate;
+        assert!((moved - (20_000.0 + 2600.0 / 6.0)).abs() < 1e-6, "{moved}");
+        // What is two and a half packets off would have been too far before, and is not any more.
+        intervals.extend([moved as u32 + 1300; 2]);
+        let rate = told(&intervals)[23].rate;
+        assert!((rate - (20_000.0 + (2600.0 + 2.0 * 1733.0) / 8.0)).abs() < 1.0, "{rate}");
+    }
+
     #[test]
     fn with_a_window_of_one_interval_the_counts_are_what_they_are() {
         let rates: Vec<f64> = constant(&[(212_766, 5)], 1).iter().map(|estimate| estimate.rate).collect();

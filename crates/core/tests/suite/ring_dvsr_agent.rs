@@ -1,7 +1,7 @@
 //! DVSR's agent alone, told of arrivals packet by packet: what its fair rate makes of a queue and of too much load.
 
 use fairspan_core::options::Share;
-use fairspan_core::ring::dvsr::{Config, Dvsr};
+use fairspan_core::ring::dvsr::{Bits, Config, Dvsr};
 use fairspan_core::ring::fairness::{Fairness, Station, View};
 use fairspan_core::ring::topology::{Topology, Way};
 use fairspan_core::ring::{NodeId, Ringlet};
@@ -63,14 +63,20 @@ impl Agent {
     /// An interval in which each ingress sends this share of the link, evenly, and after which so many bytes wait in transit: the fair
     /// rate as a share of the link.
     fn interval(&mut self, shares: &[f64], transit: u64) -> f64 {
+        let sent: Vec<(f64, u64)> = shares.iter().map(|share| (*share, PACKET)).collect();
+        self.packets(&sent, transit)
+    }
+
+    /// The same, where each ingress sends packets of its own size.
+    fn packets(&mut self, sent: &[(f64, u64)], transit: u64) -> f64 {
         let mut packets = Vec::new();
-        for (n, share) in shares.iter().enumerate() {
-            let count = (share * WHOLE / PACKET as f64).round() as u64;
+        for (n, (share, size)) in sent.iter().enumerate() {
+            let count = (share * WHOLE / *size as f64).round() as u64;
             packets.extend((1..=count).map(|packet| (packet * INTERVAL.as_nanos() / count, n)));
         }
         packets.sort_unstable();
         for (after, n) in packets {
-            self.dvsr.on_arrival(self.now + Span::from_nanos(after), NodeId::at(n + 1), PACKET as u32);
+            self.dvsr.on_arrival(self.now + Span::from_nanos(after), NodeId::at(n + 1), sent[n].1 as u32);
         }
         self.now += INTERVAL;
         self.with(transit, |dvsr, now, view| dvsr.handle_change(now, view));
@@ -277,4 +283,62 @@ fn without_a_start_with_the_least_part_who_stops_while_transit_waits_has_stopped
     agent.interval(&[0.25; 4], 1_000_000);
     let fair = [(); 10].map(|()| agent.interval(&[0.5, 0.5, 0.0, 0.0], 1_000_000));
     assert!((fair[9] - 0.5).abs() < 0.005, "{fair:?}");
+}
+
+#[test]
+fn a_link_over_which_nothing_goes_gives_all_of_it_however_heavy_those_are_that_send_nothing() {
+    let mut agent = Agent::new(2);
+    agent.topology.set_weight(NodeId::at(1), 3000);
+    let fair = agent.interval(&[0.0; 2], 0);
+    assert!(fair > 0.999, "{fair}");
+}
+
+#[test]
+fn an_interval_without_a_packet_of_a_source_whose_packets_are_large_is_no_sign_that_it_stopped() {
+    let mut agent = Agent::new(2);
+    // One packet is nearly all that the link carries in an interval.
+    agent.dvsr.on_arrival(agent.now, NodeId::at(1), 60_000);
+    let fair = [(); 2].map(|()| agent.interval(&[0.0, 0.8], 0));
+    assert!(fair.iter().all(|fair| (fair - 0.5).abs() < 0.001), "{fair:?}");
+}
+
+#[test]
+fn a_heavy_node_counts_as_limited_as_far_below_its_part_as_a_step_of_a_message_makes_for_it() {
+    let fair = |heavy: f64| {
+        let mut config = Config::default();
+        config.bits = Bits::Eight;
+        let mut agent = Agent::of(2, &config);
+        agent.topology.set_weight(NodeId::at(1), 3000);
+        let fair = [(); 60].map(|()| agent.interval(&[heavy, 0.25], 0));
+        fair[59]
+    };
+    // Three quarters are its part. Two steps are 0.8 % of a link, and for this node three times that.
+    assert!((fair(0.735) - 0.25).abs() < 0.003, "{}", fair(0.735));
+    assert!((fair(0.715) - 0.285).abs() < 0.003, "{}", fair(0.715));
+}
+
+#[test]
+fn windows_begin_anew_where_the_fair_rate_changes_by_more_than_messages_show_and_a_source_may_be_off() {
+    // A node of twice the weight and another one are held, and a third sends so many packets in an interval, and then another number.
+    // Two intervals later the first sends three large packets in place of four: how many intervals pass until it is seen.
+    let seen = |bits: Bits, third: [u64; 2]| {
+        let mut config = Config::default();
+        config.bits = bits;
+        let mut agent = Agent::of(3, &config);
+        agent.topology.set_weight(NodeId::at(1), 2000);
+        let share = |packets: u64| (packets * PACKET) as f64 / WHOLE;
+        for _ in 0..200 {
+            agent.packets(&[(0.6, 9375), (0.3, PACKET), (share(third[0]), PACKET)], 0);
+        }
+        for _ in 0..2 {
+            agent.packets(&[(0.6, 9375), (0.3, PACKET), (share(third[1]), PACKET)], 0);
+        }
+        let fair = [(); 20].map(|()| agent.packets(&[(0.45, 9375), (0.3, PACKET), (share(third[1]), PACKET)], 0));
+        fair.iter().position(|fair| *fair > 0.35).expect("what it leaves is given to the others")
+    };
+    let long = seen(Bits::Sixteen, [63, 63]);
+    assert_eq!(seen(Bits::Eight, [63, 63]), long);
+    assert_eq!(seen(Bits::Sixteen, [63, 64]), long, "the first node's rate may be off by more than that");
+    assert_eq!(seen(Bits::Eight, [63, 72]), long, "messages do not show that much");
+    assert!(seen(Bits::Sixteen, [63, 113]) < long, "the first node is expected to follow");
 }

@@ -4,6 +4,7 @@ use crate::ip::testing;
 use crate::queue::DisciplineConfig;
 use crate::ring::algorithm::Algorithm;
 use crate::ring::control::{Heard, Keepalive, Kind, begin, seal};
+use crate::ring::message;
 use alloc::vec;
 
 fn node(n: u8) -> NodeId {
@@ -247,6 +248,63 @@ fn messages_of_another_ringlet_or_node_or_over_a_link_that_is_down_are_from_nobo
         let stats = one.stats();
         assert_eq!((stats.control_received, stats.control_refused, stats.fairness_refused), (1, 1, counted));
     }
+}
+
+/// A packet of 100 bytes on the wire that passes node 1 or 2.
+fn pass(one: &mut Node<Vec<u8>>, now: Time, from: u8, to: u8) {
+    one.handle_data(now, Side::West, head(from, to, Ringlet::Zero, 3), vec![0; 94]);
+}
+
+#[test]
+fn packets_that_a_new_limit_finds_due_count_as_arrivals() {
+    let mut two = first(|config| (config.node, config.algorithm) = (node(2), Algorithm::Explicit));
+    let message = |sequence: u32, rate: u16| {
+        let (kind, bits) = (message::Kind::Explicit, message::Bits::Sixteen);
+        let mut body = vec![];
+        message::encode(message::Head { kind, bits, originator: node(1), sequence }, &[rate; 4], &mut body);
+        let mut frame = vec![];
+        begin(&mut frame, Kind::Fairness, node(3));
+        frame.push(Ringlet::Zero as u8);
+        frame.extend_from_slice(&body);
+        seal(&mut frame);
+        frame
+    };
+    // The second is due a millisecond after the first.
+    for _ in 0..2 {
+        two.handle_station(ms(0), node(4), Class::C, FLOW, vec![0; 994]);
+    }
+    two.handle_control(ms(2), Side::East, &message(1, u16::MAX));
+    two.handle_control(ms(4), Side::East, &message(2, u16::MAX / 2));
+    assert_eq!(two.limit(Ringlet::Zero, node(4)), Some(Rate::from_bits_per_sec(3_999_938)));
+    for _ in 0..5 {
+        pass(&mut two, ms(5), 1, 4);
+    }
+    two.handle_control(ms(6), Side::East, &message(3, u16::MAX / 2));
+    // In two milliseconds half a link of its own, and a quarter that passes: it may have what that leaves.
+    let fair = two.fair(Ringlet::Zero, node(2)).expect("it is told");
+    assert!((fair - 0.75).abs() < 1e-4, "{fair}");
+}
+
+#[test]
+fn a_limit_that_lets_nothing_in_is_no_arrival() {
+    // A packet of the station every 2.7 intervals, and half a link that passes: measured well, they leave the fair rate where it is.
+    let mut one = first(|config| config.algorithm = "dvsr:window=16".parse().unwrap());
+    let mut found = vec![];
+    for tick in 0..6000 {
+        let now = Time::from_nanos(tick * 100_000);
+        if tick % 2 == 0 {
+            pass(&mut one, now, 4, 3);
+        }
+        if tick % 27 == 5 {
+            one.handle_station(now, node(3), Class::C, FLOW, vec![0; 994]);
+        }
+        one.handle_timeout(now);
+        while one.poll_transmit(now).is_some() {}
+        if tick > 3000 {
+            found.extend(one.fair(Ringlet::Zero, node(1)));
+        }
+    }
+    assert!(found.iter().all(|fair| *fair == found[0]), "{found:?}");
 }
 
 #[test]

@@ -585,3 +585,6 @@ fn holder(ingress: &Ingress, hops: usize) -> Option<&Tight> {
     let last = ingress.tight.partition_point(|pair| pair.hop < hops);
     last.checked_sub(1).map(|last| &ingress.tight[last])
 }
+
+#[cfg(test)]
+mod tests;
