@@ -1,28 +1,25 @@
 //! The calendar: pending events, given back in the order of time and insertion.
 //!
-//! A heap with four children a node holds the events of the near future; a wheel of wheels (Varghese and Lauck 1987,
-//! scheme 7; 64 slots a level, each level 64 times as coarse) holds the rest. When the heap runs dry, the next slots
-//! are taken from the wheel: whole, if they hold few events, otherwise one level finer. So the heap stays small
-//! whatever the number of events and their density, and nothing needs to be tuned: with up to `FEW` events there is
-//! only the heap, with 100,000 an event is filed once or twice and crosses a heap of some ten others.
+//! A short sorted list (`near.rs`) holds the events of the near future; a wheel of wheels (Varghese and Lauck 1987,
+//! scheme 7; 64 slots a level, each level 64 times as coarse) holds the rest. When the list runs dry, the next slots
+//! are taken from the wheel: whole, if they hold few events, otherwise one level finer. So the list stays short
+//! whatever the number of events and their density, and nothing needs to be tuned: with some tens of events there is
+//! only the list, with 100,000 an event is filed once or twice and passes some others of a list of ten.
 //!
 //! | symbol | field |
 //! |---|---|
-//! | events before this instant are in the heap | `edge` |
+//! | events before this instant are in the list | `edge` |
 //! | origin of the wheel: no event in it is earlier | `base` |
 //!
-//! Departures: a slot is not sorted by being spread to the finest level but by the heap, which also gives the exact
-//! order of events at the same instant. The heap's root, once taken, stays open: an event that is put in right after
-//! (the usual case: who was served asks for the next turn) takes its place, and costs one sift instead of two.
-//! Cost: O(log `FEW`) and the filing, at most one per level. Invariants: `base` <= every event in the wheel;
-//! `base` <= `edge` <= every event in the wheel; all events in the heap are before `edge`.
+//! Departures: a slot is not sorted by being spread to the finest level but by the list, which also gives the exact
+//! order of events at the same instant. Cost: the list's, and the filing, at most one per level. Invariants: `base` <= every
+//! event in the wheel; `base` <= `edge` <= every event in the wheel; all events in the list are before `edge`.
 
 use super::event::Event;
+use super::near::Near;
 
 /// The wheel hands over slots together as long as they hold no more than this.
 const FEW: usize = 16;
-/// A heap that grows beyond this (or twice what it was filled with) goes back to the wheel.
-const MANY: usize = 64;
 const LEVELS: usize = 10;
 const DIGIT: u32 = 6;
 const SLOTS: usize = 1 << DIGIT;
@@ -30,10 +27,9 @@ const SLOTS: usize = 1 << DIGIT;
 /// Pending events.
 #[derive(Clone, Debug)]
 pub struct Calendar {
-    near: Heap,
+    near: Near,
     edge: u64,
     base: u64,
-    limit: usize,
     far: usize,
     occupied: [u64; LEVELS],
     slots: Box<[List]>,
@@ -44,10 +40,9 @@ pub struct Calendar {
 impl Default for Calendar {
     fn default() -> Calendar {
         Calendar {
-            near: Heap::default(),
+            near: Near::default(),
             edge: u64::MAX,
             base: 0,
-            limit: MANY,
             far: 0,
             occupied: [0; LEVELS],
             slots: vec![List::default(); LEVELS * SLOTS].into_boxed_slice(),
@@ -77,9 +72,8 @@ impl Calendar {
     #[inline]
     pub fn push(&mut self, event: Event) {
         if event.nanos() < self.edge {
-            self.near.push(event);
-            if self.near.len() > self.limit {
-                self.spill();
+            if !self.near.push(event) {
+                self.relieve(event);
             }
         } else {
             self.file(event);
@@ -96,27 +90,27 @@ impl Calendar {
     /// Takes out the first event, if it is not after `until` (nanoseconds).
     #[inline]
     pub fn pop(&mut self, until: u64) -> Option<Event> {
-        if let Some(first) = self.near.peek() {
-            if first.nanos() > until {
+        loop {
+            if let Some(first) = self.near.first() {
+                if first.nanos() > until {
+                    return None;
+                }
+                self.near.remove_first();
+                return Some(first);
+            }
+            if !self.refill() {
                 return None;
             }
-            self.near.open_root();
-            return Some(first);
         }
-        if self.far == 0 {
-            return None;
-        }
-        self.refill();
-        self.pop(until)
     }
 
     /// When the first event is, in nanoseconds.
     #[inline(never)]
     pub fn next_time(&mut self) -> Option<u64> {
-        if self.near.peek().is_none() && self.far > 0 {
+        if self.near.first().is_none() {
             self.refill();
         }
-        self.near.peek().map(Event::nanos)
+        self.near.first().map(Event::nanos)
     }
 
     fn file(&mut self, event: Event) {
@@ -129,24 +123,28 @@ impl Calendar {
         self.far += 1;
     }
 
-    /// Fills the empty heap with the next events of the wheel, which has some.
     #[cold]
-    fn refill(&mut self) {
-        debug_assert!(self.near.len() == 0 && self.far > 0);
+    fn refill(&mut self) -> bool {
         self.refilled = true;
+        if self.near.begin() {
+            return true;
+        }
+        if self.far == 0 {
+            return false;
+        }
         if self.far <= FEW {
             for level in 0..LEVELS {
                 while let Some(slot) = self.first_slot(level) {
                     self.hand_over(level, slot);
                 }
             }
-            (self.edge, self.limit) = (u64::MAX, MANY);
-            return;
+            self.edge = u64::MAX;
+            return true;
         }
         loop {
             // Events of a finer level come before all of a coarser one, as they share more digits with the base.
-            let Some(level) = (0..LEVELS).find(|&level| self.occupied[level] != 0) else { return };
-            let Some(slot) = self.first_slot(level) else { return };
+            let Some(level) = (0..LEVELS).find(|&level| self.occupied[level] != 0) else { return false };
+            let Some(slot) = self.first_slot(level) else { return false };
             let shift = level as u32 * DIGIT;
             let above = self.base >> shift >> DIGIT << DIGIT;
             self.base = (above | slot as u64) << shift;
@@ -164,8 +162,7 @@ impl Calendar {
                 last = slot;
             }
             self.edge = ((above | last as u64) + 1) << shift;
-            self.limit = MANY.max(2 * self.near.len());
-            return;
+            return true;
         }
     }
 
@@ -174,13 +171,15 @@ impl Calendar {
         (occupied != 0).then(|| occupied.trailing_zeros() as usize)
     }
 
-    /// One slot's events go to the heap.
+    /// One slot's events go to the list.
     fn hand_over(&mut self, level: usize, slot: usize) {
         let mut list = std::mem::take(&mut self.slots[level * SLOTS + slot]);
         self.far -= list.len as usize;
         while let Some(block) = self.blocks.release(&mut list) {
             for &event in block.events() {
-                self.near.push(event);
+                if !self.near.push(event) {
+                    self.near.push_to_crowd(event);
+                }
             }
         }
         self.occupied[level] &= !(1 << slot);
@@ -198,30 +197,30 @@ impl Calendar {
         }
     }
 
-    /// The heap has grown too large for what it covers: its events go to the wheel, and the first few come back.
+    /// Puts in an event for which the list has no room.
     #[cold]
-    fn spill(&mut self) {
-        if self.far == 0
-            && let Some(first) = self.near.peek()
-        {
+    fn relieve(&mut self, event: Event) {
+        if !self.near.is_crowded() && self.spill() {
+            self.push(event);
+        } else {
+            self.near.push_to_crowd(event);
+        }
+    }
+
+    /// The later half of the list's events goes to the wheel: whether any could. What came later and is earlier than the wheel's base
+    /// cannot lie in the wheel, and events at one instant are not parted.
+    fn spill(&mut self) -> bool {
+        let Some(first) = self.near.first() else { return false };
+        if self.far == 0 {
             self.base = first.nanos();
         }
-        let mut list = self.near.take();
-        // What came later and is earlier than the wheel's base cannot lie in the wheel: it stays.
-        let mut early = Vec::new();
-        for event in list.drain(..) {
-            if event.nanos() < self.base {
-                early.push(event);
-            } else {
-                self.file(event);
-            }
+        let cut = self.near.middle().nanos().max(self.base);
+        let before = self.far;
+        while let Some(event) = self.near.take_last(cut) {
+            self.file(event);
         }
-        self.near.give_back(list);
-        if early.is_empty() {
-            return self.refill();
-        }
-        (self.edge, self.limit) = (self.base, MANY.max(2 * early.len()));
-        early.into_iter().for_each(|event| self.near.push(event));
+        self.edge = cut;
+        self.far > before
     }
 }
 
@@ -313,115 +312,6 @@ impl Blocks {
     }
 }
 
-/// A heap with four children a node, whose root may be open.
-#[derive(Clone, Debug, Default)]
-struct Heap {
-    items: Vec<Event>,
-    /// The root was taken and nothing has filled its place yet.
-    open: bool,
-}
-
-impl Heap {
-    fn len(&self) -> usize {
-        self.items.len() - usize::from(self.open)
-    }
-
-    #[inline]
-    fn push(&mut self, event: Event) {
-        if self.open {
-            self.open = false;
-            self.sift_down(event);
-            return;
-        }
-        let mut at = self.items.len();
-        self.items.push(event);
-        while at > 0 {
-            let parent = (at - 1) / 4;
-            if self.items[parent] < event {
-                break;
-            }
-            self.items[at] = self.items[parent];
-            at = parent;
-        }
-        self.items[at] = event;
-    }
-
-    /// All events.
-    fn pending(&self) -> &[Event] {
-        &self.items[usize::from(self.open)..]
-    }
-
-    #[inline]
-    fn peek(&mut self) -> Option<Event> {
-        if self.open {
-            self.close_root();
-        }
-        self.items.first().copied()
-    }
-
-    /// Takes the root, which `peek` has just given.
-    #[inline]
-    fn open_root(&mut self) {
-        debug_assert!(!self.open && !self.items.is_empty());
-        self.open = true;
-    }
-
-    fn close_root(&mut self) {
-        self.open = false;
-        if let Some(last) = self.items.pop()
-            && !self.items.is_empty()
-        {
-            self.sift_down(last);
-        }
-    }
-
-    /// Puts `event` in the root's place: a call would cost each event a tenth more.
-    #[inline(always)]
-    fn sift_down(&mut self, event: Event) {
-        let items = &mut self.items[..];
-        let mut at = 0;
-        loop {
-            let first = 4 * at + 1;
-            let least = if let Some(&[a, b, c, d]) = items.get(first..first + 4) {
-                let (left, lesser) = if b < a { (1, b) } else { (0, a) };
-                let (right, other) = if d < c { (3, d) } else { (2, c) };
-                first + if other < lesser { right } else { left }
-            } else if first < items.len() {
-                let mut least = first;
-                for child in first + 1..items.len() {
-                    if items[child] < items[least] {
-                        least = child;
-                    }
-                }
-                least
-            } else {
-                break;
-            };
-            if event < items[least] {
-                break;
-            }
-            items[at] = items[least];
-            at = least;
-        }
-        items[at] = event;
-    }
-
-    /// All events, in no order; the list comes back by [`Heap::give_back`].
-    fn take(&mut self) -> Vec<Event> {
-        if self.open {
-            self.close_root();
-        }
-        std::mem::take(&mut self.items)
-    }
-
-    fn give_back(&mut self, list: Vec<Event>) {
-        debug_assert!(list.is_empty());
-        if self.items.is_empty() {
-            self.items = list;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -489,6 +379,56 @@ mod tests {
             calendar.push(Event::new(Time::from_nanos(5), order + 10_000, 0));
         }
         assert_eq!(calendar.len(), 10_000);
+    }
+
+    #[test]
+    fn a_crowd_that_has_gone_leaves_a_short_list() {
+        // At one instant; ever earlier, so that the wheel's base is soon behind them; before all that the wheel holds.
+        for first in [|_| 7, |number: u64| 10_000 - number, |number: u64| if number < 100 { 1 << 30 } else { number }] {
+            let mut calendar = Calendar::new();
+            for number in 0..10_000 {
+                calendar.push(Event::new(Time::from_nanos(first(number)), number, 0));
+                if number == 99 {
+                    calendar.next_time();
+                }
+            }
+            for number in 0..10_000 {
+                calendar.pop(u64::MAX).unwrap();
+                calendar.push(Event::new(Time::from_nanos((1 << 31) + number), 10_000 + number, 0));
+            }
+            assert!(calendar.near.len() < 100 && calendar.far > 9900, "{} and {}", calendar.near.len(), calendar.far);
+        }
+    }
+
+    #[test]
+    fn thousands_that_come_before_all_that_the_wheel_holds_come_in_order() {
+        // Whoever asks for the next time moves the wheel's base there; what is put in then has older orders, too.
+        for (seed, range) in [(1, 1_000_000), (2, 3), (3, 1)] {
+            let (mut calendar, mut model, mut rng) = (Calendar::new(), BTreeSet::new(), Rng::new(seed));
+            let push = |calendar: &mut Calendar, model: &mut BTreeSet<Event>, nanos, order: u64| {
+                let event = Event::new(Time::from_nanos(nanos), order, (order % 1000) as u32);
+                calendar.push(event);
+                model.insert(event);
+            };
+            for order in 0..200 {
+                push(&mut calendar, &mut model, 1_000_000_000 + rng.below(1_000_000), 10_000 + order);
+            }
+            assert_eq!(calendar.next_time(), model.first().map(|first| first.nanos()));
+            let mut now = 0;
+            for order in (0..5000).rev() {
+                push(&mut calendar, &mut model, now + rng.below(range), order);
+                if order % 2 == 0 {
+                    let first = model.pop_first();
+                    now = first.map_or(0, Event::nanos);
+                    assert_eq!(calendar.pop(u64::MAX), first, "seed {seed}");
+                }
+            }
+            while let Some(event) = model.pop_first() {
+                assert_eq!(calendar.next_time(), Some(event.nanos()));
+                assert_eq!(calendar.pop(u64::MAX), Some(event), "seed {seed}");
+            }
+            assert_eq!((calendar.next_time(), calendar.len()), (None, 0));
+        }
     }
 
     proptest! {

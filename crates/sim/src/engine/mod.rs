@@ -6,6 +6,7 @@ pub mod event;
 pub mod lists;
 pub mod log;
 pub(crate) mod measured;
+mod near;
 pub mod pool;
 pub mod streams;
 
