@@ -18,7 +18,7 @@
 //! **A queue that stands hides the jitter behind it.** On a link that keeps order the packets behind a queue take about as long as each other. So while no sample of a window met the
 //! path without one, what was usual before stays, for 30 s at most. What goes alone, with no traffic beside it, has none before it.
 //!
-//! **A link that stands still is no jitter.** What goes alone then takes far longer, and deviations with it in them are kept for as long as 64
+//! **A link that stands still is no jitter.** What goes alone then takes far longer, and its mean deviation stays large for as long as 64
 //! samples take, of which there are few. So while traffic follows closely, what goes alone counts only as long as it tells of no more than [`FAR`].
 //!
 //! **A path that is used again** after it was not, and has become shorter meanwhile, is seen by [`FEW`] samples in a row that are less than the mean and differ by less
@@ -48,10 +48,11 @@ const FAR: i64 = 250_000_000;
 /// Samples that are averaged, about; and how many there are to be before their deviation counts.
 const SAMPLES: i64 = 64;
 const FEW: i64 = 8;
-/// Mean deviations above the mean that nearly no packet goes beyond; those that a packet among others that follow each other closely usually takes more, on a link that keeps order;
-/// and by how much more these may vary. To wait for the rest would be for nothing: HyStart minds an eighth of the round trip, and no more than 16 ms.
+/// So many mean deviations above the mean nearly no packet takes longer.
 const MANY: i64 = 5;
+/// So many mean deviations above the mean is what a packet usually takes on a link that keeps order, if others go closely before and behind it.
 const ENOUGH: i64 = 3;
+/// By so much what a packet takes may vary beyond what is waited for: HyStart bears an eighth of the round trip, and 16 ms at most.
 const HARMLESS: i64 = 12_000_000;
 
 /// Mean and mean deviation.

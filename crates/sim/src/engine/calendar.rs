@@ -123,6 +123,7 @@ impl Calendar {
         self.far += 1;
     }
 
+    /// Fills the empty list with the next events: whether there are any.
     #[cold]
     fn refill(&mut self) -> bool {
         self.refilled = true;

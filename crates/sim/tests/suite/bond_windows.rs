@@ -71,12 +71,16 @@ fn bbr_over_links_that_jitter_has_at_least_what_the_better_one_gives_it() {
     ];
     let flow = "kind = \"ftp\"\ntcp = { preset = \"linux\", congestion = \"bbr1\" }";
     let alone = run(links, Some(0), flow, 1).goodput / 1e6;
+    let mut together = 0.0;
     for seed in 1..=6 {
         let bond = run(links, None, flow, seed).goodput / 1e6;
         println!("seed {seed}: {bond:.1} of {alone:.1} Mbit/s");
-        // Headers are 4 % of a frame, and the law leaves some unused.
+        // Where the far one joins a connection that runs already, BBR's window is too small for both and it goes back to the reserve until the ramp has called it, some 45 s later.
+        // Near alone: headers are 4 % of a frame, and the law leaves some unused.
         assert!(bond > 0.92 * alone, "seed {seed}: {bond:.1} of {alone:.1} Mbit/s");
+        together += bond;
     }
+    assert!(together > 6.0 * 1.1 * alone, "on average {:.1} of {alone:.1} Mbit/s", together / 6.0);
 }
 
 /// A channel that delays a download by more than it adds is called by what waits, and BBR lets nothing wait.
