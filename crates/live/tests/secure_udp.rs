@@ -48,6 +48,7 @@ fn receive(socket: &mut UdpSocket, count: usize) -> Vec<(SocketAddr, u8, Vec<u8>
         let wait = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
         poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&wait)).unwrap();
         if let Receive::Messages(_) = socket.receive(&mut batch) {
+            assert_eq!(batch.is_single(), batch.datagrams().count() == 1);
             all.extend(batch.datagrams().map(|datagram| (datagram.source, datagram.ecn, datagram.bytes.to_vec())));
         }
     }

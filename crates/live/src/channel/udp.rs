@@ -614,6 +614,11 @@ impl ReceiveBatch {
         ReceiveBatch::default()
     }
 
+    /// Whether the last receive found one datagram and no more.
+    pub fn is_single(&self) -> bool {
+        self.count == 1 && self.metas[0].len <= self.metas[0].stride
+    }
+
     /// The datagrams of the last receive, in order; coalesced ones taken apart.
     pub fn datagrams(&self) -> impl Iterator<Item = Datagram<'_>> {
         self.metas[..self.count].iter().zip(self.buffer.chunks_exact(MESSAGE_BYTES)).flat_map(|(meta, chunk)| {

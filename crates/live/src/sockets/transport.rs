@@ -323,6 +323,10 @@ fn receive_datagrams(receiver: &mut impl Receiver, now: Time, number: usize) {
         for datagram in received.datagrams() {
             handle_datagram(receiver, now, number, &datagram);
         }
+        // What comes alone does not wait until it was looked whether there is more.
+        if burst == 0 && received.is_single() {
+            break;
+        }
     }
     receiver.transport().received = Some(received);
 }
