@@ -8,7 +8,8 @@
 # machine had time to spare (`judged`).
 set -eu
 
-fairspan=${FAIRSPAN_PROGRAM:-$(pwd)/target/release/fairspan}
+fairspan=${FAIRSPAN_PROGRAM:-target/release/fairspan}
+case $fairspan in /*) ;; *) fairspan=$(pwd)/$fairspan ;; esac
 work=$(mktemp -d)
 export STATE_DIRECTORY="$work/state"
 hosts=
