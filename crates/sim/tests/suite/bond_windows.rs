@@ -75,7 +75,7 @@ fn bbr_over_links_that_jitter_has_at_least_what_the_better_one_gives_it() {
     for seed in 1..=6 {
         let bond = run(links, None, flow, seed).goodput / 1e6;
         println!("seed {seed}: {bond:.1} of {alone:.1} Mbit/s");
-        // Where the far one joins a connection that runs already, BBR's window is too small for both and it goes back to the reserve until the ramp has called it, some 45 s later.
+        // Where the far one joins a connection that runs already, BBR's window is too small for both and it goes back to the reserve until the ramp has called it: 45 s by reckoning.
         // Near alone: headers are 4 % of a frame, and the law leaves some unused.
         assert!(bond > 0.92 * alone, "seed {seed}: {bond:.1} of {alone:.1} Mbit/s");
         together += bond;
